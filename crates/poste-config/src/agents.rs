@@ -1,4 +1,4 @@
-//! Reads `[agent.NAME]` and `[team]` of `poste.toml` and `.poste/local.toml`: what is run for an agent, and how much of it.
+//! Reads `[agent.NAME]` and `[team]` of `poste.toml` and `.poste/local.toml`: how agents are run, and their limits.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -14,7 +14,7 @@ use poste_core::text::{Label, Name, quoted};
 
 /// The name of the sections.
 pub const AGENT: &str = "agent";
-/// What a word of `run` may hold.
+/// Placeholders that a word of `run` may contain.
 pub const RUN_TEMPLATES: &[&str] = &[
     "{agent}",
     "{number}",
@@ -53,20 +53,20 @@ macro_rules! words {
 }
 
 words!(
-    /// A program whose ways are known.
+    /// A program that Poste knows how to run.
     Preset {
         ClaudeCode "claude-code",
         Codex "codex",
         Gemini "gemini",
         OpenCode "opencode",
         Aider "aider",
-        /// Any other: what goes in and how the answer comes out, the file says.
+        /// Any other program: the file configures its input and its answer.
         Command "command",
     }
 );
 
 words!(
-    /// How the message gets into the program.
+    /// How the message is passed to the program.
     Input { Stdin "stdin", File "file", Argument "argument", Environment "environment" }
 );
 
@@ -75,76 +75,76 @@ words!(
     AnswerBy {
         Stdout "stdout",
         File "file",
-        /// It says so itself, with `poste` or the tools of its server.
+        /// The program answers itself, with `poste` or the tools of the MCP server.
         Poste "poste",
     }
 );
 
 words!(
-    /// For how long a program runs.
+    /// How long a program runs.
     Mode {
-        /// Started for a message or a batch, and gone.
+        /// Started for a message or a batch, and ends afterwards.
         Session "session",
-        /// Kept running, and told of its mail by the ways to wake it.
+        /// Kept running, and woken when it has mail.
         Resident "resident",
-        /// Started for one message under a name of its own, which goes with it.
+        /// Started for one message under a name of its own, which is retired with it.
         Subagent "subagent",
     }
 );
 
 words!(
-    /// The time a budget is for.
+    /// The period of a budget.
     BudgetTime { Hour "hour", Day "day" }
 );
 
-/// Everything that is known of running one agent.
+/// How to run one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentConfig {
     pub preset: Preset,
-    /// Instead of what the preset runs.
+    /// Replaces what the preset runs.
     pub run: Option<Vec<String>>,
-    /// None: as the preset does.
+    /// None: that of the preset.
     pub input: Option<Input>,
     pub answer: Option<AnswerBy>,
     pub mode: Mode,
-    /// Messages one start takes at most.
+    /// Maximum number of messages per start.
     pub batch: u32,
     pub concurrency: u32,
     pub time_limit_ms: i64,
     pub grace_ms: i64,
-    /// To run in, relative to the project.
+    /// Working folder, relative to the project.
     pub folder: Option<String>,
-    /// It gets a git worktree of its own to run in.
+    /// Whether it runs in a separate git worktree.
     pub worktree: bool,
-    /// Variables of the dispatcher that it gets too; a last `*` stands for any rest.
+    /// Variables that it also gets from the dispatcher; `*` at the end matches any suffix.
     pub environment: Vec<String>,
-    /// Tries before a message is given up; otherwise as the office says.
+    /// Attempts before a message has failed; otherwise the setting of the office.
     pub retries: Option<u32>,
-    /// Before the second try; doubled for each further one.
+    /// Delay before the second attempt, doubled for each further one.
     pub backoff_ms: Option<i64>,
     pub quiet: Option<Quiet>,
-    /// In the five fields of cron: starts it to look through its inbox.
+    /// Five fields of cron: when to start it to look through its inbox.
     pub schedule: Option<String>,
     pub budget: Option<Budget>,
-    /// Runs a chain of messages may come out of.
+    /// Maximum number of runs in a chain of messages.
     pub max_hops: u32,
     pub starts_per_minute: u32,
-    /// It goes on with the conversation it had before.
+    /// Whether it continues its previous conversation.
     pub resume: bool,
-    /// For registering it.
+    /// Role to register it with.
     pub role: Option<Label>,
-    /// Goes before its first message.
+    /// Precedes its first message.
     pub prompt: Option<String>,
     pub source: Source,
     pub line: usize,
-    /// A person on this machine trusts what it runs.
+    /// Whether a person on this machine trusts what it runs.
     pub trusted: bool,
 }
 
-/// Hours of the day, of this machine, in which nothing is started that can wait.
+/// Hours of the day, in local time, when nothing is started that can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quiet {
-    /// In minutes since midnight; the second is no longer quiet.
+    /// In minutes since midnight; `to` is exclusive.
     pub from: u16,
     pub to: u16,
 }
@@ -158,12 +158,12 @@ impl Quiet {
     }
 }
 
-/// What may be used up in a time; then nothing is started until it is over.
+/// Limits for a period. Once one is used up, nothing is started until the period ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     pub runs: Option<u64>,
     pub minutes: Option<u64>,
-    /// As the program reports it, in millionths of a dollar.
+    /// In millionths of a dollar, as reported by the program.
     pub cost_micros: Option<u64>,
     pub per: BudgetTime,
 }
@@ -199,7 +199,7 @@ impl AgentConfig {
         }
     }
 
-    /// What is run, for whoever is asked to trust it.
+    /// What is run, as shown to a person who is asked to trust it.
     pub fn shown(&self) -> String {
         match &self.run {
             Some(words) => Program::Words(words.clone()).text(),
@@ -254,7 +254,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, agents: &DeTable<'_>) {
         reader
             .each(&format!("[agent.{agent}]"), fields, KEYS, |_, name, value| set(&mut config, name.get_ref(), value));
         if reader.problems.len() == before
-            && let Some(why) = unfit(&config, fields)
+            && let Some(why) = conflict(&config, fields)
         {
             reader.say(name.span(), format!("agent.{agent}: {why}"));
         }
@@ -268,15 +268,15 @@ fn set(config: &mut AgentConfig, name: &str, value: &DeValue<'_>) -> Result<(), 
         "input" => config.input = Some(Input::read(value)?),
         "answer" => config.answer = Some(AnswerBy::read(value)?),
         "mode" => config.mode = Mode::read(value)?,
-        "batch" => config.batch = small(value, 1, limits::RUN_CLAIMS_MAX as u64)?,
-        "concurrency" => config.concurrency = small(value, 1, limits::RUN_CONCURRENCY_MAX)?,
+        "batch" => config.batch = count_u32(value, 1, limits::RUN_CLAIMS_MAX as u64)?,
+        "concurrency" => config.concurrency = count_u32(value, 1, limits::RUN_CONCURRENCY_MAX)?,
         "time_limit" => config.time_limit_ms = length(value, limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)?,
         "grace" => config.grace_ms = length(value, 0, limits::RUN_GRACE_MS_MAX)?,
         "worktree" => config.worktree = flag(value)?,
-        "retries" => config.retries = Some(small(value, 1, limits::ATTEMPTS_MAX_MAX as u64)?),
+        "retries" => config.retries = Some(count_u32(value, 1, limits::ATTEMPTS_MAX_MAX as u64)?),
         "backoff" => config.backoff_ms = Some(length(value, 0, limits::RETRY_DELAY_MS_MAX)?),
-        "max_hops" => config.max_hops = small(value, 0, limits::RUN_HOPS_MAX)?,
-        "starts_per_minute" => config.starts_per_minute = small(value, 1, limits::RUN_STARTS_MAX)?,
+        "max_hops" => config.max_hops = count_u32(value, 0, limits::RUN_HOPS_MAX)?,
+        "starts_per_minute" => config.starts_per_minute = count_u32(value, 1, limits::RUN_STARTS_MAX)?,
         "resume" => config.resume = flag(value)?,
         "folder" => config.folder = Some(text(value)?),
         "quiet" => config.quiet = Some(quiet(&text(value)?)?),
@@ -299,7 +299,7 @@ fn count(value: &DeValue<'_>, min: u64, max: u64) -> Result<u64, String> {
     Ok(read_value(Takes::Count { min, max }, value)?.count().unwrap_or(min))
 }
 
-fn small(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
+fn count_u32(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
     Ok(u32::try_from(count(value, min, max)?).unwrap_or(u32::MAX))
 }
 
@@ -322,18 +322,18 @@ fn environment(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     };
     let is_name = |name: &str| {
         let name = name.strip_suffix('*').unwrap_or(name);
-        // A star alone would pass on everything, every secret included.
+        // `*` alone would pass on every variable, including secrets.
         !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
     };
     match names.iter().find(|name| !is_name(name)) {
-        // Values belong into the environment, not into a file that is shared.
-        Some(odd) => Err(format!("{} is no name of a variable", quoted(odd))),
+        // Values belong in the environment, not in a shared file.
+        Some(odd) => Err(format!("{} is not a variable name", quoted(odd))),
         None => Ok(names),
     }
 }
 
 fn quiet(text: &str) -> Result<Quiet, String> {
-    let wrong = || "it is two times of the day, for example \"22:00-07:00\"".to_owned();
+    let wrong = || "must be two times of day, for example \"22:00-07:00\"".to_owned();
     let minute = |time: &str| {
         let (hours, minutes) = time.trim().split_once(':')?;
         let (hours, minutes): (u16, u16) = (hours.parse().ok()?, minutes.parse().ok()?);
@@ -341,19 +341,19 @@ fn quiet(text: &str) -> Result<Quiet, String> {
     };
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
     let quiet = Quiet { from: minute(from).ok_or_else(wrong)?, to: minute(to).ok_or_else(wrong)? };
-    if quiet.from == quiet.to { Err("it is no time at all".to_owned()) } else { Ok(quiet) }
+    if quiet.from == quiet.to { Err("the two times are the same".to_owned()) } else { Ok(quiet) }
 }
 
-/// The fields of cron, of this machine's time.
+/// Parses the five fields of cron, in local time.
 pub fn schedule(text: &str) -> Result<croner::Cron, String> {
-    // Nobody starts an agent by the second.
+    // No agent is started by the second.
     let parser = croner::parser::CronParser::builder().seconds(croner::parser::Seconds::Disallowed).build();
-    parser.parse(text).map_err(|why| format!("it is no schedule like \"*/30 9-17 * * mon-fri\": {why}"))
+    parser.parse(text).map_err(|why| format!("must be a schedule like \"*/30 9-17 * * mon-fri\": {why}"))
 }
 
 fn budget(value: &DeValue<'_>) -> Result<Budget, String> {
     let Some(fields) = value.as_table() else {
-        return Err("it is a table, for example { runs = 20, cost = 5.0, per = \"day\" }".to_owned());
+        return Err("must be a table, for example { runs = 20, cost = 5.0, per = \"day\" }".to_owned());
     };
     let mut budget = Budget { runs: None, minutes: None, cost_micros: None, per: BudgetTime::Day };
     let number =
@@ -364,12 +364,12 @@ fn budget(value: &DeValue<'_>) -> Result<Budget, String> {
             "runs" => budget.runs = number(name, value)?,
             "minutes" => budget.minutes = number(name, value)?,
             "cost" => budget.cost_micros = Some(cost(value)?),
-            "per" => budget.per = BudgetTime::read(value).map_err(|_| "per is \"hour\" or \"day\"".to_owned())?,
+            "per" => budget.per = BudgetTime::read(value).map_err(|_| "per: must be \"hour\" or \"day\"".to_owned())?,
             other => return Err(keys::unknown("key", other, ["runs", "minutes", "cost", "per"].into_iter())),
         }
     }
     match (budget.runs, budget.minutes, budget.cost_micros) {
-        (None, None, None) => Err("it says neither runs nor minutes nor cost".to_owned()),
+        (None, None, None) => Err("set at least one of runs, minutes and cost".to_owned()),
         _ => Ok(budget),
     }
 }
@@ -381,10 +381,10 @@ fn cost(value: &DeValue<'_>) -> Result<u64, String> {
         _ => None,
     };
     let micros = micros.filter(|micros| (1..COST_MICROS_MAX).contains(micros));
-    micros.ok_or_else(|| "cost: it is an amount in dollars, for example 2.50".to_owned())
+    micros.ok_or_else(|| "cost: must be an amount in dollars, for example 2.50".to_owned())
 }
 
-/// An amount like `2.50` or `1.2e-3` in millionths, to the nearest. As text, as money is never counted in binary fractions.
+/// An amount like `2.50` or `1.2e-3` in millionths, rounded to the nearest. Parsed as text, not as a binary fraction.
 pub fn micros(amount: &str) -> Option<u64> {
     const PLACES: i32 = 6;
     let (digits, exponent) = match amount.split_once(['e', 'E']) {
@@ -398,12 +398,12 @@ pub fn micros(amount: &str) -> Option<u64> {
         return None;
     }
     let places = i32::try_from(rest.bytes().filter(|sign| *sign != b'_').count()).ok()?;
-    // How many of the digits count; those after them only for the rounding.
+    // How many of the digits count; the next one only decides the rounding.
     let shift = exponent.checked_add(PLACES)?.checked_sub(places)?;
     let kept = i64::try_from(all.len()).ok()?.checked_add(shift.into())?;
     let digit = |at: i64| usize::try_from(at).ok().and_then(|at| all.get(at)).map_or(0, |sign| u64::from(sign - b'0'));
     let mut micros = 0_u64;
-    // More than this is no amount; and the first digits may be zeros.
+    // No amount needs more digits; but leading digits may be zeros.
     for at in 0..kept.clamp(0, 400) {
         micros = micros.checked_mul(10)?.checked_add(digit(at))?;
     }
@@ -413,47 +413,47 @@ pub fn micros(amount: &str) -> Option<u64> {
     micros.checked_add(u64::from(kept >= 0 && digit(kept) >= 5))
 }
 
-/// What no key says alone.
-fn unfit(config: &AgentConfig, fields: &DeTable<'_>) -> Option<String> {
+/// Problems that concern more than one key.
+fn conflict(config: &AgentConfig, fields: &DeTable<'_>) -> Option<String> {
     if config.preset == Preset::Command && config.run.is_none() {
-        return Some("it says neither what to run nor a preset".to_owned());
+        return Some("it has neither run nor preset".to_owned());
     }
     if config.folder.is_some() && config.worktree {
-        return Some("it has a folder and a worktree; one of them is enough".to_owned());
+        return Some("it has both folder and worktree; use only one".to_owned());
     }
     if config.worktree && config.concurrency > 1 {
-        return Some("its runs would share one worktree: with worktree, concurrency is 1".to_owned());
+        return Some("its runs would share one worktree: with worktree, concurrency must be 1".to_owned());
     }
     let may_leave = config.source == Source::Machine;
-    if config.folder.as_deref().is_some_and(leaves) && !may_leave {
-        return Some("its folder is not within the project; only .poste/local.toml may name such a one".to_owned());
+    if config.folder.as_deref().is_some_and(leads_outside) && !may_leave {
+        return Some("its folder is outside of the project; only .poste/local.toml may name such a folder".to_owned());
     }
     if config.mode == Mode::Subagent && config.answer == Some(AnswerBy::Poste) {
         return Some(
-            "a subagent has a name of its own and cannot end the message by itself: its answer is stdout or file"
+            "a subagent has a name of its own and cannot end the message itself: its answer must be stdout or file"
                 .to_owned(),
         );
     }
     if config.mode == Mode::Resident && fields.get("batch").is_some() {
-        return Some("a program that is kept running takes its mail itself: there is no batch".to_owned());
+        return Some("a program that is kept running takes its mail itself: remove batch".to_owned());
     }
     None
 }
 
-/// Whether a path leads out of where it starts.
-fn leaves(path: &str) -> bool {
+/// Whether a path leads out of the folder it is relative to.
+fn leads_outside(path: &str) -> bool {
     !Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// The name of the section.
 pub const TEAM: &str = "team";
 
-/// Who is started together.
+/// The agents that start together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TeamConfig {
     pub lead: Option<Name>,
     pub members: Vec<Name>,
-    /// Whoever works and prints nothing for so long is stuck.
+    /// A working agent that prints nothing for this long is stuck.
     pub stuck_after_ms: Option<i64>,
     pub line: usize,
 }
@@ -476,17 +476,17 @@ pub(crate) fn read_team(reader: &mut Reader<'_>, line: usize, fields: &DeTable<'
 
 fn members(value: &DeValue<'_>) -> Result<Vec<Name>, String> {
     match value {
-        // A lead whose teammates are added as they are needed.
+        // The lead may add teammates as they are needed.
         DeValue::Array(items) if items.is_empty() => Ok(Vec::new()),
         _ => words(value, "[\"coder\", \"reviewer\"]")?.iter().map(|name| parsed(name)).collect(),
     }
 }
 
-/// What this machine runs for its agents.
+/// How this machine runs its agents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Runners {
     pub agents: BTreeMap<Name, AgentConfig>,
     pub team: TeamConfig,
-    /// Runs that are under way at once, of all agents.
+    /// Maximum number of concurrent runs of all agents.
     pub concurrency: u32,
 }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use poste_core::Error;
 use poste_core::store::sync_folder;
 
-/// The text of a configuration file, if it is there. It comes with a repository, so it may be anything: a pipe nobody
-/// writes into, a link to a device, a gigabyte.
+/// The text of a configuration file, if it exists. It comes with a repository, so it may be anything: a pipe without a
+/// writer, a link to a device, a gigabyte.
 pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
-    // Ten times what the largest one holds that an office takes. Reading mistakes costs memory and time by the byte.
+    // Ten times the size of the largest valid file. Collecting mistakes costs memory and time for each byte.
     const CONFIG_BYTES_MAX: u64 = 256 * 1024;
     let wrong = |message: String| Error::Config { path: path.to_owned(), message };
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
@@ -28,15 +28,15 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no UTF-8".to_owned()))
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is not valid UTF-8".to_owned()))
 }
 
-/// Replaces a configuration file as a whole: after a crash it is the old one or the new one, and it keeps its mode.
+/// Replaces a configuration file atomically: after a crash it is the old one or the new one. It keeps its mode.
 ///
-/// `old` is what the new text was made from. An editor takes no lock of ours, so it is compared once more; between
-/// that and the rename a change could still be lost, which no file system call can rule out.
+/// `old` is the text that the new one was made from. Editors do not take our lock, so the file is compared once more;
+/// a change between that and the rename could still be lost, which no file system call can rule out.
 pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), Error> {
-    // A link stays a link: what it leads to is replaced.
+    // A link stays a link: its target is replaced.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error| Error::io(&target, error);
     let folder = target.parent().unwrap_or(Path::new("/"));
@@ -44,7 +44,7 @@ pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Resul
     let written = file.write_all(new.as_bytes()).and_then(|()| file.sync_all());
     let renamed = written.map_err(failed).and_then(|()| {
         if read_config(path)?.as_deref() != old {
-            let message = "it was changed by somebody else at the same moment; nothing was written".to_owned();
+            let message = "it was changed by another process at the same time; nothing was written".to_owned();
             return Err(Error::Config { path: path.to_owned(), message });
         }
         fs::rename(&unfinished, &target).map_err(failed)
@@ -56,13 +56,13 @@ pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Resul
     sync_folder(folder)
 }
 
-/// Begins a new file beside the one it shall replace, with its mode. Others may write into that folder, or a repository
-/// brought it: the name cannot be guessed, and nothing that has it already is opened, a link least of all.
+/// Creates a new file next to the one it is to replace, with its mode. Other users may write into that folder, or it
+/// came with a repository, so the name cannot be guessed, and an existing file or link of that name is never opened.
 fn begin_beside(target: &Path) -> Result<(PathBuf, fs::File), Error> {
     let unfinished = target.with_extension(format!("toml.{}.tmp", uuid::Uuid::new_v4().simple()));
     let failed = |error| Error::io(&unfinished, error);
     let permissions = fs::metadata(target).ok().map(|meta| meta.permissions());
-    // Until it has the mode of the old one, only its owner may open it.
+    // Until it has the mode of the old file, only its owner may open it.
     let mode = if permissions.is_some() { 0o600 } else { 0o666 };
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished).map_err(failed)?;
     if let Some(Err(error)) = permissions.map(|permissions| file.set_permissions(permissions)) {
@@ -104,11 +104,11 @@ mod tests {
         assert_eq!(fs::read_to_string(path("poste.toml")).unwrap(), "new");
         assert!(!fs::symlink_metadata(path("poste.toml")).unwrap().is_symlink());
         let (first, second) = (begin_beside(&path("poste.toml")).unwrap(), begin_beside(&path("poste.toml")).unwrap());
-        assert_ne!(first.0, second.0, "nobody can guess the name");
+        assert_ne!(first.0, second.0, "the name cannot be guessed");
     }
 
     #[test]
-    fn what_changed_meanwhile_is_left_alone() {
+    fn a_file_that_was_changed_in_the_meantime_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("poste.toml");
         replace_config(&path, None, "mine").unwrap();

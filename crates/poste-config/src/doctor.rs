@@ -12,10 +12,10 @@ use crate::settings::{Standing, Weighed, weigh};
 
 const CATCH_UP: &str = "bring this file up to the policy in force, then change it";
 
-/// Looks at the files and changes nothing. A check that cannot be made is told as a note.
+/// Reads the files and changes nothing. A check that cannot be made is reported as a note.
 pub fn examine(place: &Place) -> Vec<Finding> {
     if !place.path.is_dir() {
-        return Vec::new(); // no office, which is told elsewhere
+        return Vec::new(); // no office, which is reported elsewhere
     }
     let own_file = own_file(place).unwrap_or_else(|error| Some(Finding::unchecked("local.toml", &error)));
     let policy = readable(place)
@@ -23,7 +23,7 @@ pub fn examine(place: &Place) -> Vec<Finding> {
     own_file.into_iter().chain(policy).collect()
 }
 
-/// The file of this machine: what is wrong with it stops everything that would run something by it.
+/// Checks the file of this machine. A problem in it stops everything that would use it.
 fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
     match local_file(&place.path) {
         Ok(_) => Ok(None),
@@ -31,7 +31,7 @@ fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
             Finding::problem(
                 "local_file",
                 format!("{}: {message}", path.display()),
-                "Nothing is claimed, finished or started until it is mended.",
+                "Nothing is claimed, finished or started until it is fixed.",
             )
             .advice("correct the file")
             .verb("config check", json!({})),
@@ -50,7 +50,7 @@ fn policy(store: &Store) -> Result<Option<Finding>, Error> {
                 Finding::problem(
                     "policy",
                     format!("{}: {message}", path.display()),
-                    "Every command that writes stops here. What was in force before stays in force.",
+                    "Every command that writes fails. The previous policy stays in force.",
                 )
                 .advice("correct the file"),
             ));

@@ -1,4 +1,4 @@
-//! Changes one key of a `poste.toml` and leaves everything else as it was written: comments, order, layout.
+//! Changes one key of a `poste.toml` and keeps everything else as it was written: comments, order, layout.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::{AgentConfig, ConfigFile, Mode, Preset, Problem, read_local};
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Name, TypeName, Word};
 
-/// A key by its full name: `delivery.lease`, `types.deploy.priority`; or `types.deploy`, to take a type away.
+/// A key by its full name: `delivery.lease`, `types.deploy.priority`; or `types.deploy`, to remove a type.
 #[derive(Debug, Clone)]
 pub enum KeyPath {
     Setting(&'static Key),
@@ -25,12 +25,12 @@ impl FromStr for KeyPath {
         let parts: Vec<&str> = text.split('.').collect();
         let section = parts[0];
         if section == crate::GATE {
-            return Err("gates are a list, which is written by hand: [[gate]]".to_owned());
+            return Err("gates are a list; edit [[gate]] in the file".to_owned());
         }
         if !keys::sections().contains(&section) {
             let full = keys::KEYS.iter().filter(|key| key.section != TYPES && key.name == section);
             if let [key] = full.collect::<Vec<_>>().as_slice() {
-                return Err(format!("a key has its section before it: {}.{}", key.section, key.name));
+                return Err(format!("the key needs its section: {}.{}", key.section, key.name));
             }
             return Err(keys::unknown("section", section, keys::sections().into_iter()));
         }
@@ -67,18 +67,18 @@ impl fmt::Display for KeyPath {
 pub struct Change {
     /// The whole new text.
     pub text: String,
-    /// What the key was set to, and is; `None` when it is not set.
+    /// What the key was set to, and is now; `None` if it is not set.
     pub before: Option<String>,
     pub after: Option<String>,
 }
 
-/// The text with one key set, or not set any more. Refuses to leave a file behind that would not be taken.
+/// The text with one key set or unset. Refuses a change that would make the file invalid.
 pub fn change(text: &str, key: &KeyPath, value: Option<&Value>) -> Result<Change, Vec<Problem>> {
     let mut document: DocumentMut = match text.parse() {
         Ok(document) => document,
         Err(_) => return Err(ConfigFile::check(text).1),
     };
-    // Comments without a section below them would be put behind whatever comes; at the head of a file they are its head.
+    // Comments without a section below them would end up behind the new section; at the head of a file they stay there.
     let head = if document.is_empty() { head_of(&mut document, text) } else { String::new() };
     let root = document.as_table_mut();
     let before = match key {
@@ -106,18 +106,18 @@ pub fn change(text: &str, key: &KeyPath, value: Option<&Value>) -> Result<Change
 pub struct NewAgent {
     pub name: Name,
     pub preset: Option<Preset>,
-    /// What is run instead of what the preset runs.
+    /// Replaces what the preset runs.
     pub run: Vec<String>,
     pub mode: Option<Mode>,
     pub role: Option<Word>,
     pub prompt: Option<String>,
     pub worktree: bool,
-    /// It goes on with the conversation it had before.
+    /// Whether it continues its previous conversation.
     pub resume: bool,
 }
 
-/// The text of a `local.toml` with one more agent. None: it is there already, just like this. What is there otherwise is left
-/// alone, as somebody may have written more than is known here.
+/// The text of a `local.toml` with one more agent. `None` if it already has the same section. A different section of
+/// the same name is an error and is not overwritten, as a person may have extended it.
 pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Problem>> {
     let (file, problems) = read_local(text);
     if !problems.is_empty() {
@@ -146,7 +146,7 @@ pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Pro
         return match same.is_some_and(|same| AgentConfig { line: known.line, ..same } == *known) {
             true => Ok(None),
             false => {
-                let message = format!("agent.{} is there already, and says something else", agent.name);
+                let message = format!("agent.{} already exists with other settings", agent.name);
                 Err(vec![Problem { line: Some(known.line), column: None, message }])
             }
         };
@@ -157,13 +157,13 @@ pub fn add_agent(text: &str, agent: &NewAgent) -> Result<Option<String>, Vec<Pro
     }
     let new = with_line_ends_of(text, format!("{head}{document}"));
     let (_, problems) = read_local(&new);
-    // They are of the new section, whose lines nobody has seen.
+    // They concern the new section, which the user has not seen, so line numbers would not help.
     let problems: Vec<Problem> =
         problems.into_iter().map(|problem| Problem { line: None, column: None, ..problem }).collect();
     if problems.is_empty() { Ok(Some(new)) } else { Err(problems) }
 }
 
-/// Takes the comments out of a document that is nothing else, to stand before what comes.
+/// Takes the comments out of a document that has only comments, to put them before the new section.
 fn head_of(document: &mut DocumentMut, text: &str) -> String {
     document.set_trailing("");
     match text.trim() {
@@ -172,8 +172,8 @@ fn head_of(document: &mut DocumentMut, text: &str) -> String {
     }
 }
 
-/// The section of that name, made if it is missing. `None`: something else stands in its place, which the check of
-/// the new text names.
+/// The section of that name, created if it is missing. `None` if the name is used for something else, which the check
+/// of the new text reports.
 fn section<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Option<&'t mut dyn TableLike> {
     if !table.contains_key(name) {
         let mut fresh = Table::new();
@@ -183,7 +183,7 @@ fn section<'t>(table: &'t mut dyn TableLike, name: &str, implicit: bool) -> Opti
     table.get_mut(name)?.as_table_like_mut()
 }
 
-/// Says what the key was before.
+/// Returns the previous value of the key.
 fn edit(table: Option<&mut dyn TableLike>, key: &Key, value: Option<&Value>) -> Option<String> {
     let table = table?;
     let before = table.get(key.name).map(item_text);
@@ -192,7 +192,7 @@ fn edit(table: Option<&mut dyn TableLike>, key: &Key, value: Option<&Value>) -> 
             table.remove(key.name);
         }
         (Some(value), Some(Item::Value(old))) => {
-            // The comment behind a value and the space before it belong to the line, not to the value.
+            // The space before a value and the comment after it belong to the line, not to the value.
             let decor = old.decor().clone();
             *old = written(value);
             *old.decor_mut() = decor;
@@ -220,7 +220,7 @@ fn written(value: &Value) -> toml_edit::Value {
     }
 }
 
-/// The editor writes `\n`; a file that had `\r\n` throughout keeps it.
+/// The TOML editor writes `\n`; a file that had `\r\n` throughout keeps it.
 fn with_line_ends_of(old: &str, new: String) -> String {
     let had = old.matches("\r\n").count();
     if had == 0 || had != old.matches('\n').count() {

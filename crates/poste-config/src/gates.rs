@@ -74,16 +74,16 @@ impl Reading {
             say("it has no name");
         }
         if !["type", "workflow"].iter().any(|key| self.0.texts.contains_key(key)) {
-            say("it does not say for which type, or for which workflow");
+            say("it has neither type nor workflow");
         }
         if step.is_some() && workflow.is_none() {
-            say("a step is one of a workflow: name that too");
+            say("step needs workflow");
         }
         let shell = self.0.texts.remove("shell");
         let command = self.0.command.take();
         let program = match (command, shell) {
             (Some(_), Some(_)) => {
-                say("it has a command and a shell line; one of them is enough");
+                say("it has both command and shell; use only one");
                 None
             }
             (Some(words), None) => Some(Program::Words(words)),
@@ -97,7 +97,7 @@ impl Reading {
         };
         let name_matches = self.0.texts.remove("name_matches");
         if let Some(Err(why)) = name_matches.as_ref().map(|pattern| pattern_of(pattern)) {
-            say(&format!("name_matches is no pattern: {why}"));
+            say(&format!("name_matches is not a valid pattern: {why}"));
         }
         let (size_min, size_max) = (self.0.count("size_min"), self.0.count("size_max"));
         if size_min.zip(size_max).is_some_and(|(min, max)| min > max) {
@@ -105,7 +105,7 @@ impl Reading {
         }
         let timeout_ms = self.0.length("timeout");
         if timeout_ms.is_some() && program.is_none() {
-            say("a timeout is for a command, and there is none");
+            say("timeout needs command or shell");
         }
         let gate = Gate {
             name: name.unwrap_or_else(|| GATE.parse().expect("a label")),
@@ -161,13 +161,13 @@ pub(crate) fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) if text.is_empty() => Err("it is empty".to_owned()),
         DeValue::String(text) if text.len() > limits::COMMAND_BYTES_MAX => Err("it is too long".to_owned()),
-        DeValue::String(text) if text.contains('\0') => Err("it has a NUL in it".to_owned()),
+        DeValue::String(text) if text.contains('\0') => Err("it contains a NUL character".to_owned()),
         DeValue::String(text) => Ok(text.clone().into_owned()),
-        other => Err(format!("it is a text, not a TOML {}", other.type_str())),
+        other => Err(format!("must be a string, not a TOML {}", other.type_str())),
     }
 }
 
-/// The words of a command, in which only these templates may stand.
+/// The words of a command, which may contain only these templates.
 pub(crate) fn command(value: &DeValue<'_>, example: &str, templates: &[&str]) -> Result<Vec<String>, String> {
     let words = words(value, example)?;
     match words.iter().find_map(|word| unknown_template(word, templates)) {
@@ -178,7 +178,7 @@ pub(crate) fn command(value: &DeValue<'_>, example: &str, templates: &[&str]) ->
 
 pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
-        return Err(format!("it is a list of words, for example {example}"));
+        return Err(format!("must be a list of words, for example {example}"));
     };
     if items.len() > limits::COMMAND_WORDS_MAX {
         return Err(format!("it has more than {} words", limits::COMMAND_WORDS_MAX));
@@ -192,7 +192,7 @@ pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, S
         }
     }
     if words.is_empty() {
-        return Err("it has no word".to_owned());
+        return Err("it has no words".to_owned());
     }
     if words.iter().map(String::len).sum::<usize>() > limits::COMMAND_BYTES_MAX {
         return Err("it is too long".to_owned());
@@ -200,7 +200,7 @@ pub(crate) fn words(value: &DeValue<'_>, example: &str) -> Result<Vec<String>, S
     Ok(words)
 }
 
-/// `{artefact}` would be passed on as it is, in silence.
+/// Finds a misspelled template such as `{artefact}`, which would silently be passed on as it is.
 fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
     let mut left = word;
     while let Some(at) = left.find('{') {
@@ -211,7 +211,7 @@ fn unknown_template(word: &str, templates: &[&str]) -> Option<String> {
         if is_word && !known.clone().any(|known| known == name) {
             let near =
                 nearest(name, known).first().map(|near| format!("; did you mean {{{near}}}?")).unwrap_or_default();
-            return Some(format!("nothing is put in the place of {}{near}", quoted(&format!("{{{name}}}"))));
+            return Some(format!("unknown placeholder {}{near}", quoted(&format!("{{{name}}}"))));
         }
     }
     None

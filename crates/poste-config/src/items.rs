@@ -1,5 +1,5 @@
-//! The sections of a list, `[[gate]]` and `[[on]]`: each key by the kind of value it takes. What cannot be read is a problem of
-//! the file, never a section that is left out: whoever wrote it counts on it.
+//! The sections of a list, `[[gate]]` and `[[on]]`: each key by the kind of value it takes. A section that cannot be
+//! read is a problem of the file and is never left out, because its author relies on it.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ const NAME: &str = "name";
 /// How the sections of one list are read.
 pub(crate) struct Shape {
     pub list: &'static str,
-    /// What several of them are called.
+    /// The plural for error texts.
     pub several: &'static str,
     pub max: usize,
-    /// The keys that take what keys of sections take too.
+    /// The keys whose values are also used in plain sections.
     pub values: &'static [Key],
-    /// Those that take one text, among them `name`.
+    /// The keys that take one string, among them `name`.
     pub texts: &'static [&'static str],
-    /// Those that take a text or a list of them.
+    /// The keys that take a string or a list of strings.
     pub lists: &'static [&'static str],
-    /// What people write when they mean the name of a place.
+    /// Keys that people may write with a secret, where only the name of its place is allowed.
     pub secrets: &'static [&'static str],
-    /// What a command is like, and what stands for something in its words.
+    /// An example of a command for error texts, and the templates for its words.
     pub command: &'static str,
     pub templates: &'static [&'static str],
 }
 
-/// What one section gives.
+/// The keys of one section.
 #[derive(Default)]
 pub(crate) struct Fields {
     pub texts: BTreeMap<&'static str, String>,
@@ -41,7 +41,7 @@ pub(crate) struct Fields {
 }
 
 impl Shape {
-    /// Reads each section, and hands it on with its line; what comes back is wrong with it.
+    /// Reads each section and passes it to `take` with its line. `take` returns the problems of the section.
     pub fn each(
         &self,
         reader: &mut Reader<'_>,
@@ -66,7 +66,7 @@ impl Shape {
             let fields = self.fields(reader, given);
             let problems = match reader.problems.len() > before {
                 false => take(reader, fields, line),
-                // What else seems to be missing may be because of that; a name is not.
+                // Other keys may seem to be missing because of those problems, but not the name.
                 true if given.contains_key(NAME) => Vec::new(),
                 true => vec![format!("{list}: it has no name")],
             };
@@ -91,7 +91,7 @@ impl Shape {
                 fields.command = Some(command(value, self.command, self.templates)?);
             } else if find(self.secrets).is_some() {
                 let place = format!("name its place: {key}_env or {key}_file");
-                return Err(Wrong::Key(format!("a secret does not belong into a file; {place}")));
+                return Err(Wrong::Key(format!("a secret does not belong in a file; {place}")));
             } else {
                 return Err(Wrong::Unknown);
             }
@@ -105,7 +105,7 @@ fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     const ITEMS_MAX: usize = 64;
     let DeValue::Array(items) = value else { return text(value).map(|text| vec![text]) };
     if items.is_empty() || items.len() > ITEMS_MAX {
-        return Err(format!("it is a list of 1 to {ITEMS_MAX} texts"));
+        return Err(format!("must be a list of 1 to {ITEMS_MAX} strings"));
     }
     items.iter().map(|item| text(item.get_ref())).collect()
 }

@@ -1,5 +1,5 @@
-//! Every key of `poste.toml`: what it takes, its range, and what holds without it. One table for reading, editing,
-//! showing and the documentation.
+//! Every key of `poste.toml`: its type, its range and its default. One table for reading, editing, showing and
+//! documenting them.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use poste_core::text::{nearest, quoted};
 use poste_core::time::parse_duration_ms;
 use poste_core::vocabulary::{Priority, Urgency};
 
-/// What a key takes.
+/// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Count {
         min: u64,
         max: u64,
     },
-    /// A length of time, in milliseconds.
+    /// A duration in milliseconds.
     Length {
         min: i64,
         max: i64,
@@ -26,11 +26,11 @@ pub enum Takes {
     Flag,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// A file below the folder of `poste.toml`, or a table that is the schema itself.
+    /// A file below the folder of `poste.toml`, or the schema itself as a table.
     Schema,
 }
 
-/// A value as it decides.
+/// A parsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Count(u64),
@@ -61,18 +61,18 @@ pub struct Key {
     pub section: &'static str,
     pub name: &'static str,
     pub takes: Takes,
-    /// What holds without it; of a type's key, what its built-in type or the office says.
+    /// The default; `None` for the keys of a type, whose defaults come from the built-in type or the office.
     pub built_in: Option<Value>,
 }
 
-/// The sections that decide nothing in the fold: how this machine serves the sessions that run on it.
+/// The sections that the fold does not use: how this machine serves the sessions that run on it.
 pub const MACHINE_SECTIONS: [&str; 3] = ["session", "hooks", "dispatch"];
-/// What becomes of the claims of a session that ends.
+/// What to do with the claims of a session that ends.
 pub const ON_END: [&str; 2] = ["release", "keep"];
 
-/// The section whose subsections are types.
+/// The section with a subsection for each type.
 pub const TYPES: &str = "types";
-/// The keys of a type.
+/// The key for the payload schema of a type.
 pub const SCHEMA: &str = "schema";
 
 const fn key(section: &'static str, name: &'static str, takes: Takes, built_in: Option<Value>) -> Key {
@@ -140,17 +140,17 @@ pub fn find(section: &str, name: &str) -> Option<&'static Key> {
     keys_of(section).find(|key| key.name == name)
 }
 
-/// An unknown word is an error that names the nearest known one: a typo must not become a silent default.
+/// The error for an unknown word, which names the nearest known one: a typo must not silently become a default.
 pub(crate) fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let found_shown = quoted(found);
     match nearest(found, known.clone()).first() {
         Some(near) => format!("unknown {what} {found_shown}; did you mean {near}?"),
-        None => format!("unknown {what} {found_shown}; known are {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("unknown {what} {found_shown}; must be one of {}", known.collect::<Vec<_>>().join(", ")),
     }
 }
 
 impl Takes {
-    /// Reads a value as it is typed at a command line.
+    /// Parses a value that is given on the command line.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         let value = match self {
             Self::Count { .. } => Value::Count(text.parse().map_err(|_| self.wrong())?),
@@ -175,15 +175,15 @@ impl Takes {
     }
 
     fn wrong(self) -> String {
-        format!("it is {}", self.expected())
+        format!("must be {}", self.expected())
     }
 
-    /// What would be right, after "it is".
+    /// The values that are allowed, to follow "must be".
     pub fn expected(self) -> String {
         match self {
             Self::Count { min, max } => format!("a number from {min} to {max}"),
             Self::Length { min, max } => {
-                format!("a length of time from \"{}\" to \"{}\"", length_text(min), length_text(max))
+                format!("a duration from \"{}\" to \"{}\"", length_text(min), length_text(max))
             }
             Self::Priority => words(Priority::ALL.iter().map(|word| word.word())),
             Self::Urgency => words(Urgency::ALL.iter().map(|word| word.word())),
@@ -240,14 +240,14 @@ impl schemars::JsonSchema for Value {
     }
 }
 
-/// A length of time exactly, so that reading it again gives the same.
+/// An exact duration: parsing it gives the same value.
 pub fn length_text(ms: i64) -> String {
     let units =
         [(limits::DAY_MS, "d"), (limits::HOUR_MS, "h"), (limits::MINUTE_MS, "m"), (limits::SECOND_MS, "s"), (1, "ms")];
     let mut left = ms;
     let mut parts = Vec::new();
     for (unit, name) in units {
-        // 24h and 72h are said so; whole days only from a week on.
+        // Days are used from a week on, so 24h and 72h stay in hours.
         if unit == limits::DAY_MS && left < 7 * limits::DAY_MS {
             continue;
         }

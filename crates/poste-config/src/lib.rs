@@ -1,7 +1,7 @@
-//! `poste.toml` and `.poste/local.toml`: their keys and defaults, what they demand of an office, and who trusts them.
+//! `poste.toml` and `.poste/local.toml`: their keys and defaults, their rules for an office, and trust in them.
 //!
-//! What decides in the fold becomes a [policy](sync_policy) record. Everything else is this machine's matter and in no
-//! record: [rules] for proposals, [runners], [gates](gates()), [wake_config], [on_rules].
+//! What the fold decides by becomes a [policy](sync_policy) record. Everything else concerns only this machine and is
+//! not recorded: [rules] for proposals, [runners], [gates](gates()), [wake_config], [on_rules].
 #![warn(clippy::disallowed_methods)]
 
 mod agents;
@@ -56,24 +56,24 @@ use poste_core::log::{Policy, PolicyType, Settings};
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Label, Name, TypeName};
 
-/// What `.poste/local.toml` says: machine matters alone, so it has no policy, schemas or team.
+/// What `.poste/local.toml` says. It concerns only this machine, so it has no policy, schemas or team.
 pub type LocalFile = ConfigFile;
 
 /// What a `poste.toml` says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfigFile {
-    /// What decides in the fold.
+    /// What the fold decides by.
     pub policy: FilePolicy,
     /// Payload schemas. They are checked before the append and are in no record.
     pub schemas: BTreeMap<TypeName, SchemaSource>,
-    /// In no record either: they are run by whoever claims.
+    /// Not recorded either: the process that claims runs them.
     pub gates: Vec<Gate>,
-    /// In no record: it is run by whoever wakes somebody.
+    /// Not recorded: the process that wakes an agent runs it.
     pub wake: WakeConfig,
-    /// In no record: they are run by whoever dispatches.
+    /// Not recorded: supervisors run them.
     pub agents: BTreeMap<Name, AgentConfig>,
     pub team: TeamConfig,
-    /// In no record: they are seen to by whoever watches.
+    /// Not recorded: watchers handle them.
     pub on: Vec<OnRule>,
     /// Every key it sets, by its full name.
     pub given: BTreeMap<String, Given>,
@@ -96,29 +96,29 @@ impl ConfigFile {
         }
     }
 
-    /// What a key outside the policy says: in the file that is this machine's alone, else here, else what is built in.
+    /// The value of a key outside the policy: from this machine's own file, else from this one, else the built-in one.
     pub fn machine_value(&self, local: &LocalFile, section: &str, name: &str) -> Option<Value> {
         let key = format!("{section}.{name}");
         let given = local.given.get(&key).or_else(|| self.given.get(&key)).map(|given| given.value.clone());
         given.or_else(|| keys::find(section, name)?.built_in.clone())
     }
 
-    /// As far as it can be read, with every problem, from top to bottom.
+    /// Reads as much of the text as it can. Returns every problem too, from top to bottom.
     pub fn check(text: &str) -> (Self, Vec<Problem>) {
         read::read(text, poste_core::gates::Source::Office)
     }
 }
 
-/// Something in a file that would run a command.
+/// An entry of a configuration file that would run a command.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Command {
-    /// The key that names it.
+    /// Key that sets the command.
     pub key: String,
     pub line: usize,
     pub command: String,
 }
 
-/// Everything in a file that would run a command.
+/// Every entry of a file that would run a command.
 pub fn commands(file: &ConfigFile) -> Vec<Command> {
     let of_wake = file.wake.command.iter().map(|command| Command {
         key: format!("{WAKE}.command"),
@@ -145,7 +145,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
 }
 
 impl FilePolicy {
-    /// Equal for equal rules, whoever proposes them.
+    /// Equal for equal rules, whichever machine proposes them.
     pub fn digest(&self) -> Digest {
         Policy::digest_of(&self.settings, &self.types)
     }
@@ -155,7 +155,7 @@ impl FilePolicy {
         Policy { replaces, machine, host, settings: self.settings, types: self.types }
     }
 
-    /// To be checked, not to be proposed.
+    /// For checks only, never proposed.
     fn unplaced(self) -> Policy {
         self.into_policy("unplaced".parse().expect("a label"), String::new(), 0)
     }

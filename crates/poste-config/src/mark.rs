@@ -1,8 +1,8 @@
 //! Which `poste.toml` a person on this machine trusts to run commands.
 //!
-//! Kept as a file of its own, `.poste/trust.json`, not as a table: a snapshot or a copy of the database that travels to
-//! another machine must not take the trust with it. What is stored names machine, user and path, so that even a copied
-//! folder is not trusted elsewhere; and a file somebody else could have written is not believed.
+//! Kept in a separate file, `.poste/trust.json`, not in a table: a snapshot or a copy of the database that is moved to
+//! another machine must not take the trust with it. The file names machine, user and path, so that even a copied folder
+//! is not trusted elsewhere. A file that another user could have written is rejected.
 
 use std::fs;
 use std::io::Write;
@@ -18,17 +18,17 @@ use poste_core::{Digest, Error, Timestamp};
 
 const FILE: &str = "trust.json";
 
-/// That somebody trusts a file.
+/// The record that a person trusts a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustMark {
     /// Of the whole text of `poste.toml`.
     pub digest: Digest,
     pub by: Name,
-    /// Milliseconds, as everywhere.
+    /// In milliseconds.
     pub at: Timestamp,
     machine: Label,
-    /// What the machine is called, for people.
+    /// Name of the machine, for people.
     host: String,
     user: u32,
     path: PathBuf,
@@ -37,22 +37,22 @@ pub struct TrustMark {
 impl TrustMark {
     pub(crate) fn new(digest: Digest, by: Name, at: Timestamp, machine: Label, config: &Path) -> Self {
         let user = rustix::process::geteuid().as_raw();
-        Self { digest, by, at, machine, host: host_name(), user, path: real(config) }
+        Self { digest, by, at, machine, host: host_name(), user, path: real_path(config) }
     }
 
-    /// Set on this machine, by this user, for this very file.
+    /// Whether it was set on this machine, by this user, for this file.
     fn is_of_here(&self, machine: &Label, config: &Path) -> bool {
-        self.machine == *machine && self.user == rustix::process::geteuid().as_raw() && self.path == real(config)
+        self.machine == *machine && self.user == rustix::process::geteuid().as_raw() && self.path == real_path(config)
     }
 }
 
-/// The folder by its real path; the file itself may be gone or be a link that is changed with the repository.
-fn real(config: &Path) -> PathBuf {
+/// The path with its folder resolved. The file itself may be missing, or a link that changes with the repository.
+fn real_path(config: &Path) -> PathBuf {
     let folder = config.parent().unwrap_or(Path::new("/"));
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(config.file_name().unwrap_or_default())
 }
 
-/// What is trusted in this office, here.
+/// The mark of trust in this office, if it is valid here.
 pub(crate) fn read(office: &Path, machine: &Label, config: &Path) -> Result<Option<TrustMark>, Error> {
     let path = office.join(FILE);
     let meta = match fs::symlink_metadata(&path) {
@@ -63,11 +63,11 @@ pub(crate) fn read(office: &Path, machine: &Label, config: &Path) -> Result<Opti
     let wrong = |message: &str| Error::Config { path: path.clone(), message: message.to_owned() };
     let others_may_write = meta.mode() & 0o022 != 0;
     if !meta.is_file() || others_may_write || meta.uid() != rustix::process::geteuid().as_raw() {
-        return Err(wrong("it is not a file only you can write; look at it, then delete it"));
+        return Err(wrong("it is not a file that only you can write; review it, then delete it"));
     }
     let Some(text) = read_config(&path)? else { return Ok(None) };
     let mark: TrustMark =
-        serde_json::from_str(&text).map_err(|error| wrong(&format!("{error}; trust the file anew")))?;
+        serde_json::from_str(&text).map_err(|error| wrong(&format!("{error}; trust the file again")))?;
     Ok(mark.is_of_here(machine, config).then_some(mark))
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn write(office: &Path, mark: &TrustMark) -> Result<(), Error> {
     sync_folder(office)
 }
 
-/// Says whether there was anything to forget.
+/// Returns whether there was a mark to delete.
 pub(crate) fn forget(office: &Path) -> Result<bool, Error> {
     let path = office.join(FILE);
     match fs::remove_file(&path) {
@@ -92,8 +92,8 @@ pub(crate) fn forget(office: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Why this machine's own file is not its own: others may run nothing by it. Nobody has to say that they trust their own
-/// file, so what came with a repository, or is somebody else's, must not pass for it.
+/// Why a `local.toml` does not count as this machine's own file. A person's own file needs no trust, so one that came
+/// with a repository, or belongs to another user, must not run anything.
 pub(crate) fn foreign(path: &Path) -> Result<Option<String>, Error> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
@@ -101,17 +101,17 @@ pub(crate) fn foreign(path: &Path) -> Result<Option<String>, Error> {
         Err(error) => return Err(Error::io(path, error)),
     };
     if meta.uid() != rustix::process::geteuid().as_raw() {
-        return Ok(Some("it belongs to another user, so nothing of it is run; write a file of your own".to_owned()));
+        return Ok(Some("it belongs to another user, so nothing in it is run; write your own file".to_owned()));
     }
     Ok(is_tracked(path).then(|| {
-        "git tracks it, so it came with the repository and nothing of it is run; read it, and if you want it: \
+        "git tracks it, so it came with the repository and nothing in it is run; review it, and to use it: \
          git rm --cached .poste/local.toml"
             .to_owned()
     }))
 }
 
-/// Whether the index of the repository around a file names it. Read as bytes: git itself is not run in a folder that may
-/// be anybody's.
+/// Whether the index of the repository that contains a file names it. Read as bytes: git itself is not run in a folder
+/// that is not trusted.
 fn is_tracked(path: &Path) -> bool {
     let Ok(path) = std::path::absolute(path) else { return true };
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -131,14 +131,14 @@ fn is_tracked(path: &Path) -> bool {
 
 fn is_named(index: &[u8], name: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
-    // From version 4 on a name leaves out what it shares with the one before: its end has to do.
+    // From version 4 on, a name omits the prefix it shares with the previous one, so only its end is compared.
     let is_short = index.get(4..8).is_some_and(|version| version >= [0, 0, 0, 4].as_slice());
     let whole = match (is_short, name.file_name()) {
         (true, Some(last)) => last.as_bytes(),
         _ => name.as_os_str().as_bytes(),
     };
     let ends = |at: usize| index.get(at + whole.len()) == Some(&0);
-    // Before a name stands its length, so that even a slash there may belong to no longer name.
+    // The byte before a name is its length. If that is 0x2f, the slash there does not mean a longer name.
     let begins =
         |at: usize| is_short || whole.len() % 256 == 0x2f || at.checked_sub(1).is_some_and(|at| index[at] != b'/');
     index.windows(whole.len()).enumerate().any(|(at, found)| found == whole && ends(at) && begins(at))

@@ -1,5 +1,5 @@
-//! What the files of this machine say for an office, as they are now. A file that cannot be read is an error: nothing of
-//! it may be left out.
+//! What the current files of this machine say for an office. A file that cannot be read is an error: nothing in it may
+//! be left out.
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,16 @@ use crate::{
     ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, commands, is_trusted, mark, read_config,
 };
 
-/// Every rule of an office, as its files said at one moment.
+/// Every rule of an office, from one reading of its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OnRules {
     pub rules: Vec<OnRule>,
-    /// Whether a person here trusts the very text of `poste.toml` that they were read from.
+    /// Whether a person here trusts the exact text of `poste.toml` that the rules were read from.
     pub trusted: bool,
 }
 
 impl OnRules {
-    /// Whether nothing of it comes from a file that nobody here trusts.
+    /// Whether the rule needs no trust or comes from a trusted file.
     pub fn may_run(&self, rule: &OnRule) -> bool {
         rule.source == Source::Machine || self.trusted || rule.handler.reaches_out().is_none()
     }
@@ -39,7 +39,7 @@ pub fn config(office: &Office) -> Result<Option<ConfigFile>, Error> {
     Ok(shared_file(office.store().path())?.map(|(_, file)| file))
 }
 
-/// As [`config`], with the text it was read from: trust is asked of that, not of what the file may have become since.
+/// Like [`config`], with the text it was read from: trust is checked for that text, as the file may have changed since.
 pub(crate) fn shared_file(folder: Option<&Path>) -> Result<Option<(String, ConfigFile)>, Error> {
     let Some(path) = folder.map(|folder| folder.with_file_name(FILE)) else { return Ok(None) };
     let Some(text) = read_config(&path)? else { return Ok(None) };
@@ -52,7 +52,7 @@ pub fn local_config(office: &Office) -> Result<LocalFile, Error> {
     office.store().path().map_or_else(|| Ok(LocalFile::default()), local_file)
 }
 
-/// What the own file of this machine says; an error if it cannot be used.
+/// The contents of this machine's own file; an error if it cannot be used.
 pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
     let path = folder.join(LOCAL_FILE);
     let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
@@ -60,7 +60,7 @@ pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
     if let Some(problem) = problems.first() {
         return Err(Error::Config { path, message: problem.to_string() });
     }
-    // One rule for everything it runs. It is an error and no omission: a gate that is left out would let all through.
+    // The same rule for everything it runs. This must be an error: a gate that is left out would let everything pass.
     match (!commands(&file).is_empty()).then(|| mark::foreign(&path)).transpose()?.flatten() {
         Some(message) => Err(Error::Config { path, message }),
         None => Ok(file),
@@ -93,9 +93,9 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
     for gate in local_config(office)?.gates {
         let is_taken = found.gates.iter().any(|other| other.name == gate.name);
         check_own(office, &format!("gate {}", gate.name), gate.line, gate.kind.as_slice(), is_taken)?;
-        // Their results go into one record, whose list is bounded.
+        // The results of all gates go into one record, whose list is bounded.
         if found.gates.len() >= limits::GATES_MAX {
-            let why = format!("with {FILE} there are more than {} gates", limits::GATES_MAX);
+            let why = format!("together with {FILE} there are more than {} gates", limits::GATES_MAX);
             return wrong_in_local_file(office, gate.line, why);
         }
         found.gates.push(gate);
@@ -103,7 +103,7 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
     Ok(found)
 }
 
-/// What this machine's own file adds to `poste.toml` has a name of its own, and is for types that exist.
+/// Checks an entry that this machine's own file adds to `poste.toml`: its name must be unique and its types must exist.
 fn check_own(office: &Office, what: &str, line: usize, kinds: &[TypeName], is_taken: bool) -> Result<(), Error> {
     let is_built_in = |kind: &TypeName| built_in(kind.as_str()).is_some();
     let own = if kinds.iter().all(is_built_in) { Vec::new() } else { views::own_types(office.store())? };
@@ -114,7 +114,7 @@ fn check_own(office: &Office, what: &str, line: usize, kinds: &[TypeName], is_ta
     }
 }
 
-/// What is wrong with the schemas of gates, with the line of the gate.
+/// The problems of the schemas of gates, each with the line of the gate.
 pub fn gate_schema_problems(config: &Path, gates: &[Gate]) -> Vec<Problem> {
     let problems = gates.iter().flat_map(|gate| {
         let found = poste_core::gates::schema_problems(config, gate).into_iter();
@@ -138,7 +138,7 @@ pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
     Ok(found)
 }
 
-/// How agents are woken: by this machine's own command, else that of `poste.toml` if a person trusts it.
+/// How agents are woken: by this machine's own command, else by that of `poste.toml` if a person trusts it.
 pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
     let mut found = local_config(office)?.wake;
     if found.command.is_none()
@@ -151,7 +151,7 @@ pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
     Ok(found)
 }
 
-/// What is run for agents: by this machine's own file, else by `poste.toml`, whether or not a person trusts that.
+/// How agents are run: from this machine's own file, else from `poste.toml`, whether or not a person trusts that.
 pub fn runners(office: &Office) -> Result<Runners, Error> {
     let local = local_config(office)?;
     let mut file = ConfigFile::default();
@@ -165,10 +165,10 @@ pub fn runners(office: &Office) -> Result<Runners, Error> {
     let mut agents = file.agents;
     agents.extend(local.agents);
     for (name, agent) in &agents {
-        // Its answers would be theirs, and a person's word decides what others' does not.
+        // The answers of the program would count as the person's own, who may decide what agents may not.
         if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) = office.agent(name)?.map(|known| known.kind) {
             let message = format!(
-                "[agent.{name}]: {name} is registered as {kind}, and no program speaks for one; give it another name"
+                "[agent.{name}]: {name} is registered as {kind}, which no program may act as; use another name"
             );
             let path = match agent.source {
                 Source::Machine => office.path()?.join(LOCAL_FILE),

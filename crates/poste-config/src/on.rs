@@ -1,4 +1,4 @@
-//! Reads `[[on]]` of `poste.toml` and `.poste/local.toml`: which mail people are told of, and how.
+//! Reads `[[on]]` of `poste.toml` and `.poste/local.toml`: which mail people are notified of, and how.
 
 use std::collections::BTreeMap;
 
@@ -16,46 +16,46 @@ use poste_core::vocabulary::Priority;
 
 /// The name of the list.
 pub const ON: &str = "on";
-/// What a word of a command may hold. Nothing that anybody wrote: a subject that begins with `-` would be an option.
+/// Placeholders in the words of a command. None is free text: a subject that begins with `-` would be an option.
 pub const ON_TEMPLATES: &[&str] = &["{number}", "{type}", "{priority}", "{from}", "{rule}"];
 
 /// One `[[on]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnRule {
-    /// It is known by this: its cursor stays when the rest changes.
+    /// Identifies the rule: its cursor is kept when the rest changes.
     pub name: Label,
     pub matches: Matches,
     pub handler: HandlerConfig,
-    /// What was stored before anybody saw to it concerns it, too.
+    /// Include messages that were stored before the rule was first processed.
     pub from_start: bool,
-    /// One attempt.
+    /// For one attempt.
     pub timeout_ms: i64,
     pub attempts: u32,
-    /// After the first attempt; each later pause is twice as long, up to [`limits::HANDLER_PAUSE_MS_MAX`].
+    /// Delay after the first attempt; it doubles, up to [`limits::HANDLER_PAUSE_MS_MAX`].
     pub backoff_ms: i64,
-    /// New messages it tells of within a minute.
+    /// Maximum number of new messages it reports within a minute.
     pub per_minute: u32,
-    /// Whom the alert goes to when it gives up; otherwise to every human.
+    /// Recipients of the alert when it gives up; if empty, every human.
     pub tell: Vec<Address>,
     pub source: Source,
     pub line: usize,
 }
 
-/// What mail a rule is for: that which fits every part that is given.
+/// The mail a rule is for. A message must meet every condition that is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Matches {
     pub types: Vec<TypeName>,
-    /// At least this.
+    /// The lowest priority.
     pub priority: Option<Priority>,
     pub from: Vec<Name>,
-    /// As it was addressed, or a member of what it was addressed to.
+    /// Addresses of the message, or members of the groups it is addressed to.
     pub to: Vec<String>,
     pub topics: Vec<Topic>,
-    /// A regular expression, for the subject and the body.
+    /// A regular expression for the subject or the body.
     pub text: Option<String>,
 }
 
-/// How people are told.
+/// How people are notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandlerConfig {
     Telegram { token: SecretPlace, chat: String, url: String },
@@ -80,19 +80,19 @@ pub struct EmailConfig {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
-    /// From the first byte on.
+    /// TLS from the first byte.
     Wrapped,
-    /// Asked for in plain text, and required.
+    /// Negotiated in plain text, and required.
     Starttls,
     Off,
 }
 
-/// Where a secret is kept. Never the secret.
+/// Where a secret is kept, never the secret itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretPlace {
     /// A variable of the environment.
     Env(String),
-    /// A file, absolute, below `~/`, or below the folder of `poste.toml`.
+    /// A file: absolute, below `~/`, or relative to the folder of `poste.toml`.
     File(String),
 }
 
@@ -118,7 +118,7 @@ impl HandlerConfig {
         }
     }
 
-    /// What it does on this machine or sends away from it: whoever gets a file with a repository decides about that first.
+    /// What it runs on this machine or sends elsewhere, which needs trust. `None` if it does neither.
     pub fn reaches_out(&self) -> Option<String> {
         Some(match self {
             Self::Telegram { token, chat, url } => format!("telegram {url} chat {chat}, token in {token}"),
@@ -212,7 +212,7 @@ impl Reading {
         let shown = name.as_ref().map_or_else(|| ON.to_owned(), |name| format!("on {name}"));
         let mut say = |why: String| problems.push(format!("{shown}: {why}"));
         if name.is_none() {
-            say("it has no name of its own".to_owned());
+            say("it has no name".to_owned());
         }
         let matches = self.matches(&mut say);
         let tell = self.parsed::<Address>("tell", &mut say);
@@ -224,13 +224,13 @@ impl Reading {
         let per_minute = count("per_minute", limits::HANDLER_PACE_DEFAULT);
         let from_start = matches!(self.0.values.remove("since"), Some(Value::Word("start")));
         let handler = self.handler(&mut say);
-        // What is left was meant for another handler, and would be passed over in silence.
+        // Keys that are left belong to another handler and would silently be ignored.
         let left: Vec<&str> =
             self.0.texts.keys().chain(self.0.lists.keys()).chain(self.0.values.keys()).copied().collect();
         if let Some(handler) = &handler
             && let Some(left) = left.first().copied().or(self.0.command.as_ref().map(|_| COMMAND))
         {
-            say(format!("{left} is none of the keys of {}", handler.word()));
+            say(format!("{left} is not a key of {}", handler.word()));
         }
         match (handler, name) {
             (Some(handler), Some(name)) if problems.is_empty() => Ok(OnRule {
@@ -257,7 +257,7 @@ impl Reading {
         {
             let why = why.to_string();
             let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            say(format!("text is no regular expression: {why}"));
+            say(format!("text is not a valid regular expression: {why}"));
         }
         let priority = match self.0.values.remove("priority") {
             Some(Value::Priority(priority)) => Some(priority),
@@ -280,14 +280,14 @@ impl Reading {
             text,
         };
         if matches == Matches::default() {
-            say("it does not say for which mail: type, priority, from, to, topic or text".to_owned());
+            say("it has no condition: set type, priority, from, to, topic or text".to_owned());
         }
         matches
     }
 
     fn handler(&mut self, say: &mut impl FnMut(String)) -> Option<HandlerConfig> {
         let Some(Value::Word(word)) = self.0.values.remove("handler") else {
-            say(format!("it has no handler: one of {}", HANDLERS.join(", ")));
+            say(format!("it has no handler: set it to one of {}", HANDLERS.join(", ")));
             return None;
         };
         Some(match word {
@@ -296,7 +296,7 @@ impl Reading {
                 let url = self.url(say).unwrap_or_else(|| "https://api.telegram.org".to_owned());
                 HandlerConfig::Telegram { token, chat: self.needed("chat", word, say)?, url }
             }
-            // The address of an incoming webhook is all it takes to write there: a secret.
+            // The URL of an incoming webhook is enough to post to it, so it is a secret.
             "slack" => HandlerConfig::Slack { url: self.secret("url", say)? },
             "webhook" => {
                 let secret = self.secret("secret", say);
@@ -330,7 +330,7 @@ impl Reading {
             let plain = |sign: char| sign.is_ascii_graphic() && !"<>()[]\\,;:\"".contains(sign);
             let is_one = address.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
             if !is_one || !address.chars().all(plain) || address.matches('@').count() != 1 {
-                say(format!("{address:?} is no address of the form name@host"));
+                say(format!("{address:?} is not an address of the form name@host"));
             }
         }
         let tls = match self.0.values.remove("tls") {
@@ -342,12 +342,12 @@ impl Reading {
         let has_password = ["password_env", "password_file"].iter().any(|key| self.0.texts.contains_key(key));
         let password = if has_password { self.secret("password", say) } else { None };
         if user.is_some() != has_password {
-            say("user and password_env or password_file belong together".to_owned());
+            say("user needs password_env or password_file, and the other way round".to_owned());
         }
         let server = server?;
         let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
         if tls == Tls::Off && has_password && !["localhost", "127.0.0.1", "[::1]"].contains(&host) {
-            say("a password would be sent in plain text: tls = \"none\" is for this machine".to_owned());
+            say("a password would be sent in plain text: tls = \"none\" is only for a local server".to_owned());
         }
         Some(EmailConfig { server, tls, user, password, sender: sender?, recipients })
     }
@@ -371,14 +371,14 @@ impl Reading {
             (Some(name), None) => {
                 let plain = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
                 if name.is_empty() || !name.chars().all(plain) || name.starts_with(|sign: char| sign.is_ascii_digit()) {
-                    // Whoever writes the secret itself here must not find it in an error either.
-                    say(format!("{what}_env is the name of a variable, not what is in it"));
+                    // The value may be the secret itself, so it must not appear in the error.
+                    say(format!("{what}_env must be the name of a variable, not its value"));
                 }
                 Some(SecretPlace::Env(name))
             }
             (None, Some(path)) => Some(SecretPlace::File(path)),
             (Some(_), Some(_)) => {
-                say(format!("{what}_env or {what}_file, not both"));
+                say(format!("use {what}_env or {what}_file, not both"));
                 None
             }
             (None, None) => {
@@ -388,18 +388,18 @@ impl Reading {
         }
     }
 
-    /// An address that may stand in a file: nothing in it opens anything.
+    /// A URL that may be in a file because it contains no secret.
     fn url(&mut self, say: &mut impl FnMut(String)) -> Option<String> {
         let url = self.0.texts.remove("url")?;
         let content = Content { body: url.as_str().into(), ..Content::default() };
         let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
         let Some(rest) = rest.filter(|rest| !rest.is_empty() && url.chars().all(|sign| sign.is_ascii_graphic())) else {
-            say("url is an address that begins with https:// or http://".to_owned());
+            say("url must begin with https:// or http://".to_owned());
             return Some(url);
         };
         let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if place.contains('@') || !poste_core::secrets::find(&content).is_empty() {
-            say("url has a secret in it, which does not belong into a file".to_owned());
+            say("url contains a secret, which does not belong in a file".to_owned());
         }
         Some(url)
     }
@@ -420,7 +420,7 @@ impl Reading {
     }
 }
 
-/// The pattern of a rule. Bounded: a pattern comes with a repository, too.
+/// Compiles the pattern of a rule. Its size is limited, as patterns may come with a repository.
 pub fn text_pattern(pattern: &str) -> Result<regex::Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).size_limit(limits::TEXT_PATTERN_BYTES_MAX).build()
 }

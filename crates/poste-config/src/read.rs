@@ -1,4 +1,4 @@
-//! Reads the text of a `poste.toml` and says everything that is wrong with it, each with its place.
+//! Reads the text of a `poste.toml` and reports every problem with its position.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use poste_core::text::{TypeName, nearest};
 use poste_core::time::parse_duration_ms;
 use poste_core::vocabulary::{BUILT_IN, built_in};
 
-/// Something wrong in a configuration file.
+/// A problem in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Problem {
-    /// Counted from 1; null when it is about the file as a whole.
+    /// Counted from 1; null if the problem concerns the whole file.
     pub line: Option<usize>,
     pub column: Option<usize>,
     pub message: String,
@@ -48,16 +48,16 @@ pub struct Given {
     pub line: usize,
 }
 
-/// More are not told.
+/// Further problems are not reported.
 const PROBLEMS_MAX: usize = 100;
 
-/// A key as it stands in the file.
+/// A key with its position in the file.
 pub(crate) type Named<'t> = Spanned<Cow<'t, str>>;
 
 /// One pass over a file.
 pub(crate) struct Reader<'t> {
     text: &'t str,
-    /// Where each line begins, so that finding a line does not cost the whole file before it.
+    /// The start of each line, so that finding the line of a position does not scan the file.
     lines: Vec<usize>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) source: Source,
@@ -65,11 +65,11 @@ pub(crate) struct Reader<'t> {
     types: BTreeMap<TypeName, BTreeMap<&'static str, Value>>,
 }
 
-/// What is wrong with one key of a section.
+/// A problem with one key of a section.
 pub(crate) enum Wrong {
     /// There is no such key.
     Unknown,
-    /// There is, and it does not belong here.
+    /// The key exists, but does not belong here.
     Key(String),
     Value(String),
 }
@@ -80,7 +80,7 @@ impl From<String> for Wrong {
     }
 }
 
-/// What the file says as far as it can be read, and everything that is wrong with it, from top to bottom.
+/// Reads as much of the file as it can. Returns every problem too, from top to bottom.
 pub(crate) fn read(text: &str, source: Source) -> (ConfigFile, Vec<Problem>) {
     if let Some(problem) = too_deep(text) {
         return (ConfigFile::default(), vec![problem]);
@@ -101,11 +101,11 @@ pub(crate) fn read(text: &str, source: Source) -> (ConfigFile, Vec<Problem>) {
     (config, problems)
 }
 
-/// Dots one key may have. Each makes a table inside a table, and dropping a hundred thousand of them needs more stack than
-/// there is.
+/// Maximum number of dots in a key. Each one nests a table, and dropping a hundred thousand nested tables overflows the
+/// stack.
 const DOTS_MAX: usize = 200;
 
-/// A key no honest file has, found before the parser sees it.
+/// Finds a key with too many dots before the parser sees it.
 fn too_deep(text: &str) -> Option<Problem> {
     for (index, line) in text.lines().enumerate() {
         let mut keys = line.split(['=', ',', '{', '}', '#']);
@@ -117,12 +117,12 @@ fn too_deep(text: &str) -> Option<Problem> {
     None
 }
 
-/// Everything that is wrong with a `local.toml`.
+/// The problems of a `local.toml`.
 pub fn check_local(text: &str) -> Vec<Problem> {
     read_local(text).1
 }
 
-/// A `local.toml` as far as it can be read, and everything that is wrong with it.
+/// Reads as much of a `local.toml` as it can. Returns every problem too.
 pub fn read_local(text: &str) -> (ConfigFile, Vec<Problem>) {
     read(text, Source::Machine)
 }
@@ -140,15 +140,15 @@ impl<'t> Reader<'t> {
         Self { text, lines, problems: Vec::new(), source, file: ConfigFile::default(), types: BTreeMap::new() }
     }
 
-    /// Counted from 1.
+    /// The line of a byte, counted from 1.
     pub(crate) fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
-    /// Notes what is no TOML, and returns the text without it: as long as before, so that every place stays.
+    /// Notes syntax errors and returns the text with them blanked out. Its length is the same, so positions stay valid.
     ///
-    /// The parser may give up at its first mistake. So the line is blanked and it reads again; after a header nobody
-    /// can read, the whole section is, since its keys would seem to belong to the one before.
+    /// The parser may give up at the first error. So the line is blanked and the text parsed again. For an invalid
+    /// header the whole section is blanked, since its keys would seem to belong to the one before.
     fn syntax(&mut self) -> String {
         const MISTAKES_MAX: usize = 32;
         let mut readable = self.text.to_owned();
@@ -166,7 +166,7 @@ impl<'t> Reader<'t> {
     }
 
     fn note(&mut self, span: Option<Range<usize>>, message: String) {
-        // A file may be nothing but mistakes; nobody mends so many at once.
+        // A file may consist of nothing but mistakes.
         if self.problems.len() == PROBLEMS_MAX {
             return;
         }
@@ -174,7 +174,7 @@ impl<'t> Reader<'t> {
         self.problems.push(Problem { line, column, message });
     }
 
-    /// Line and column of a byte, both from 1.
+    /// Line and column of a byte, both counted from 1.
     fn place(&self, at: usize) -> (usize, usize) {
         let at = self.text.floor_char_boundary(at);
         let line = self.line(at);
@@ -186,7 +186,7 @@ impl<'t> Reader<'t> {
         let known = sections_of(self.source);
         if !known.contains(&word) {
             let message = match sections_of(Source::Office).contains(&word) {
-                true => format!("[{word}] belongs into {}", crate::FILE),
+                true => format!("[{word}] belongs in {}", crate::FILE),
                 false => keys::unknown("section", word, known.iter().copied()),
             };
             return self.say(name.span(), message);
@@ -195,7 +195,7 @@ impl<'t> Reader<'t> {
             (GATE, _) => gates::read(self, name, value),
             (ON, _) => on::read(self, name, value),
             (AGENT, Some(agents)) => agents::read(self, agents),
-            (AGENT, None) => self.say(name.span(), "agent is a section for each: write [agent.NAME]".to_owned()),
+            (AGENT, None) => self.say(name.span(), "agent needs a section per agent: write [agent.NAME]".to_owned()),
             (_, None) => self.say(name.span(), format!("{word} is a section: write [{word}]")),
             (WAKE, Some(fields)) => wake::read(self, fields),
             (TEAM, Some(fields)) => agents::read_team(self, self.line(name.span().start), fields),
@@ -230,7 +230,7 @@ impl<'t> Reader<'t> {
         values
     }
 
-    /// Reads each key of a section, and says what is wrong with it in its place.
+    /// Reads each key of a section and notes problems at its position.
     pub(crate) fn each(
         &mut self,
         header: &str,
@@ -255,7 +255,7 @@ impl<'t> Reader<'t> {
 
     fn finish(self) -> (ConfigFile, Vec<Problem>) {
         let Self { mut file, mut problems, types, source, .. } = self;
-        // Which types there are beside those of a machine's own file, the office says.
+        // For a machine's own file, the office knows the types and checks them.
         if source == Source::Office {
             let mut say = |what: String, line: usize, kinds: &[TypeName]| {
                 let unknown = unknown_type(kinds, |kind| types.contains_key(kind));
@@ -271,7 +271,7 @@ impl<'t> Reader<'t> {
         let mut policy = FilePolicy { settings: settings(&file.given), types: Vec::new() };
         for (name, mut values) in types {
             let schema = values.remove(keys::SCHEMA);
-            // A schema is no policy: a built-in type that only gets one stays as it is built in.
+            // A schema is not policy: a built-in type that only gets a schema stays built in.
             if !(values.is_empty() && schema.is_some() && built_in(name.as_str()).is_some()) {
                 policy.types.push(policy_type(name.clone(), &values));
             }
@@ -283,7 +283,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What is for a type that does not exist would never be used.
+/// The problem of an entry for a type that does not exist: it would never be used.
 pub(crate) fn unknown_type(kinds: &[TypeName], is_known: impl Fn(&TypeName) -> bool) -> Option<String> {
     let unknown = kinds.iter().find(|kind| built_in(kind.as_str()).is_none() && !is_known(kind))?;
     let near = nearest(unknown.as_str(), BUILT_IN.iter().map(|word| word.name));
@@ -305,7 +305,7 @@ fn settings(given: &BTreeMap<String, Given>) -> Settings {
     }
 }
 
-/// What the file leaves out comes from the built-in type of that name, else from `message`.
+/// A type of the file. Missing values come from the built-in type of that name, else from `message`.
 pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>) -> PolicyType {
     let base = built_in(name.as_str()).or_else(|| built_in("message")).expect("message is built in");
     let flag = |key: &str| values.get(key).and_then(Value::flag);
@@ -320,7 +320,7 @@ pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>
             Some(Value::Urgency(urgency)) => *urgency,
             _ => base.urgency,
         },
-        // Whoever wants a response asks for work, or an ack would end it unanswered.
+        // A message that wants a response asks for work; otherwise an ack would end it unanswered.
         work: flag("work").unwrap_or(base.work || response),
         response,
         max_attempts: values.get("max_attempts").and_then(Value::count).and_then(|count| u32::try_from(count).ok()),
@@ -333,20 +333,20 @@ pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>
 pub(crate) fn read_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, String> {
     let read = match (takes, value) {
         (Takes::Count { .. }, DeValue::Integer(number)) => {
-            Value::Count(unsigned(number).ok_or_else(|| format!("it is {}", takes.expected()))?)
+            Value::Count(unsigned(number).ok_or_else(|| format!("must be {}", takes.expected()))?)
         }
         (Takes::Length { .. }, DeValue::String(text)) => Value::Length(parse_duration_ms(text)?),
         (Takes::Priority, DeValue::String(text)) => Value::Priority(text.parse()?),
         (Takes::Urgency, DeValue::String(text)) => Value::Urgency(text.parse()?),
         (Takes::Flag, DeValue::Boolean(flag)) => Value::Flag(*flag),
         (Takes::OneOf(words), DeValue::String(text)) => {
-            Value::Word(keys::known_word(words, text).ok_or_else(|| format!("it is {}", takes.expected()))?)
+            Value::Word(keys::known_word(words, text).ok_or_else(|| format!("must be {}", takes.expected()))?)
         }
         (Takes::Schema, DeValue::String(path)) if !path.is_empty() => {
             Value::Schema(SchemaSource::File(path.clone().into_owned()))
         }
         (Takes::Schema, DeValue::Table(_)) => Value::Schema(SchemaSource::Inline(to_json(value)?)),
-        _ => return Err(format!("it is {}, not a TOML {}", takes.expected(), value.type_str())),
+        _ => return Err(format!("must be {}, not a TOML {}", takes.expected(), value.type_str())),
     };
     takes.check(read)
 }
@@ -366,8 +366,8 @@ fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
             .map_err(|_| format!("the number {number} is too large"))?,
         DeValue::Float(number) => {
             let number = number.as_str();
-            // Read as JSON, not as a float: TOML knows inf and nan, which no schema does.
-            number.parse().ok().map(Json::Number).ok_or_else(|| format!("the number {number} is none in JSON"))?
+            // Parsed as JSON, not as a float: TOML has inf and nan, which JSON does not.
+            number.parse().ok().map(Json::Number).ok_or_else(|| format!("the number {number} is not valid in JSON"))?
         }
         DeValue::Datetime(moment) => Json::String(moment.to_string()),
         DeValue::Array(items) => {
@@ -382,9 +382,10 @@ fn to_json(value: &DeValue<'_>) -> Result<serde_json::Value, String> {
     })
 }
 
-/// The text with the line of this byte blanked, and the section if it is a header. `None` if nothing was left of it.
+/// The text with the line of this byte blanked, or with its whole section if the line is a header. `None` if the line
+/// is already blank.
 fn without_line(text: &str, at: usize) -> Option<String> {
-    // A mistake at the very end is one of the last line that has something.
+    // A mistake at the very end belongs to the last line that is not blank.
     let at = at.min(text.trim_end().len().saturating_sub(1));
     let at = (0..=at).rev().find(|&at| text.is_char_boundary(at))?;
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);

@@ -8,8 +8,8 @@ use poste_core::{Error, Office};
 
 use crate::{gates, payload_schemas};
 
-/// What this machine's files demand of these proposals. Only those files are read that can say anything about them;
-/// `schemas` are those that [`sync_policy`](crate::sync_policy) has read just before, if it has.
+/// The rules of this machine's files for these proposals. Reads only the files that can concern them; `schemas` are
+/// those that [`sync_policy`](crate::sync_policy) has just read, if it has.
 pub fn rules(office: &Office, proposals: &[Proposal], schemas: Option<&PayloadSchemas>) -> Result<Rules, Error> {
     let mut rules = Rules::none();
     if Rules::ask_for_schemas(proposals) {

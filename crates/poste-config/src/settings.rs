@@ -1,4 +1,4 @@
-//! This machine's `poste.toml` and the policy in force: how they stand to each other, and how the file is changed.
+//! This machine's `poste.toml` and the policy in force: compares them, and changes the file.
 
 use std::path::Path;
 
@@ -15,27 +15,27 @@ use crate::disk::{read_config, replace_config};
 use crate::office::{config, config_path, schemas_of};
 use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Problem, SCHEMA, Value, edit};
 
-/// How the rules of this machine's file stand to those in force.
+/// How the rules of this machine's file relate to those in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// They are the same, or no file ever existed.
+    /// They are equal, or no file ever existed.
     InForce,
     /// They differ from what this machine proposed last: the next command that writes proposes them.
     Next,
-    /// This machine proposed them, and another machine's policy came after.
+    /// This machine proposed them, and another machine's policy replaced them.
     Overruled,
 }
 
-/// A file weighed against the log.
+/// A file compared with the policy in force.
 #[derive(Debug)]
 pub(crate) struct Weighed {
     pub standing: Standing,
-    /// What the file would propose; it replaces the policy version that the file was last known to stand on.
+    /// What the file would propose. It replaces the policy version that the file was last known to be based on.
     pub policy: Policy,
     pub in_force: PolicyRow,
 }
 
-/// This machine's file against the policy in force. `None`: there is no file, and never was.
+/// Compares this machine's file with the policy in force. `None` if there is no file and never was one.
 pub(crate) fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<Weighed>, Error> {
     if file.is_none() && !views::has_proposed_policy(store)? {
         return Ok(None);
@@ -51,17 +51,17 @@ pub(crate) fn weigh(store: &Store, file: Option<FilePolicy>) -> Result<Option<We
     Ok(Some(Weighed { standing, policy, in_force }))
 }
 
-/// How this machine's file stands to the policy in force.
+/// How this machine's file relates to the policy in force.
 pub fn standing(office: &Office, file: Option<&ConfigFile>) -> Result<Standing, Error> {
     let weighed = weigh(office.store(), file.map(|file| file.policy.clone()))?;
     Ok(weighed.map_or(Standing::InForce, |weighed| weighed.standing))
 }
 
 /// Proposes this machine's `poste.toml` if it differs from what this machine last proposed. Returns the payload schemas
-/// it names, which hold for what is proposed next.
+/// that it names, which apply to the next proposals.
 ///
-/// It replaces the policy the file was last known to stand on. If another machine set one meanwhile, that is a
-/// clash, and the error names that machine.
+/// The proposal replaces the policy that the file was last known to be based on. If another machine has set one in the
+/// meantime, they conflict, and the error names that machine.
 pub fn sync_policy(office: &mut Office) -> Result<PayloadSchemas, Error> {
     loop {
         let mut file = config(office)?;
@@ -72,37 +72,38 @@ pub fn sync_policy(office: &mut Office) -> Result<PayloadSchemas, Error> {
     }
 }
 
-/// Says whether that is done; if not, the file has to be looked at again.
+/// Returns whether it is done; if not, the file has to be read again.
 fn bring_into_force(office: &mut Office, file: Option<FilePolicy>) -> Result<bool, Error> {
     let Some(Weighed { standing, policy, in_force }) = weigh(office.store(), file)? else { return Ok(true) };
     let (seen, in_force) = (policy.replaces, in_force.version);
     match standing {
         Standing::InForce if seen == in_force => return Ok(true),
-        // The file came to agree, for example by a pull: a later change of it stands on this version.
+        // The file was brought up to date, for example by a pull: later changes of it are based on this version.
         Standing::InForce => return office.see_policy(in_force).map(|()| true),
         Standing::Overruled => return Ok(true), // unchanged here; another machine's policy stands
         Standing::Next => {}
     }
     let Err(error) = propose_policy(office, policy) else {
-        // For a copy of this folder, which is another machine, and whose file stands on this policy all the same.
-        // This machine knows by its own record, so it does not matter here whether that fails.
+        // A copy of this folder counts as another machine, but its file is also based on this policy. This machine
+        // knows that from its own record, so a failure does not matter.
         let _ = office.see_policy(seen + 1);
         return Ok(true);
     };
-    // Another process of this machine proposed this file, or a later state of it, between the look and the append. That
-    // is no clash of machines: look again. Each round somebody else got further, so it ends.
+    // Another process of this machine proposed this file, or a later state of it, between the comparison and the
+    // append. That is no conflict between machines, so compare again. In each round another process made progress, so
+    // the loop ends.
     if views::policy_standing(office.store())?.seen > seen { Ok(false) } else { Err(error) }
 }
 
 fn propose_policy(office: &mut Office, policy: Policy) -> Result<(), Error> {
     let author = Author::new(Name::poste(), Via::Unknown);
     let proposal = office.proposal(&author, Intent::Policy(policy), None);
-    // Neither schemas nor gates speak of a policy.
+    // Schemas and gates do not apply to a policy.
     office.propose_unless_refused(&proposal, &Rules::none())?.verdict.accepted()?;
     Ok(())
 }
 
-/// Adds an agent to this machine's own file, `.poste/local.toml`. Says whether it was not there.
+/// Adds an agent to this machine's own file, `.poste/local.toml`. Returns whether it was missing.
 pub fn add_agent(office: &Office, agent: &NewAgent) -> Result<bool, Error> {
     let path = office.path()?.join(LOCAL_FILE);
     let _guard = office.lock()?;
@@ -113,11 +114,11 @@ pub fn add_agent(office: &Office, agent: &NewAgent) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Sets one key of this machine's `poste.toml`, or unsets it. The file is only written if it is then sound; it
-/// takes effect like any other change of it, with the next [`sync_policy`].
+/// Sets or unsets one key of this machine's `poste.toml`. The file is only written if the result is valid. The change
+/// takes effect like any other, with the next [`sync_policy`].
 pub fn change_config(office: &Office, key: &KeyPath, value: Option<&Value>) -> Result<Change, Error> {
     let path = config_path(office)?;
-    // Two changes at once would each lose the other's; the lock every writer takes keeps them apart.
+    // Of two concurrent changes one would be lost, so they take the lock of every writer.
     let _guard = office.lock()?;
     let old = read_config(&path)?;
     let change =

@@ -1,4 +1,4 @@
-//! Trust in this machine's `poste.toml`: what comes with a repository runs no commands until a person said so.
+//! Trust in this machine's `poste.toml`: a file that comes with a repository runs no commands until a person trusts it.
 
 use poste_core::text::Name;
 use poste_core::{Digest, Error, Office};
@@ -7,19 +7,19 @@ use crate::mark::{self, TrustMark};
 use crate::office::config_path;
 use crate::{Command, ConfigFile, commands, read_config};
 
-/// How this machine's file stands to what was trusted here.
+/// How this machine's file relates to what was trusted here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// There is no file to trust.
     NoFile,
-    /// Nobody trusted any state of it here.
+    /// No state of it was ever trusted here.
     Never,
-    /// Somebody trusted an earlier state of it.
+    /// An earlier state of it was trusted.
     Changed(TrustMark),
     Trusted(TrustMark),
 }
 
-/// What a person looks at before they trust a file.
+/// What a person reviews before trusting a file.
 #[derive(Debug, Clone)]
 pub struct TrustView {
     pub trust: Trust,
@@ -31,8 +31,7 @@ pub struct TrustView {
 
 /// Whether a person on this machine trusts exactly this text of `poste.toml`.
 ///
-/// Takes the text and not the file: whoever goes on to run something must ask about what they read, not about what
-/// the file may have become since.
+/// Takes the text and not the file: a caller must check the text that it read, as the file may have changed since.
 pub fn is_trusted(office: &Office, text: &str) -> Result<bool, Error> {
     let mark = mark::read(office.path()?, office.machine()?, &config_path(office)?)?;
     Ok(mark.is_some_and(|mark| mark.digest == Digest::of(text.as_bytes())))
@@ -55,20 +54,20 @@ pub fn trust(office: &Office) -> Result<TrustView, Error> {
     Ok(TrustView { trust, digest: Some(digest), commands })
 }
 
-/// Trusts the file if it still is what the person saw.
+/// Trusts the file if it is still what the person saw.
 pub fn trust_config(office: &Office, seen: &Digest, by: Name) -> Result<(), Error> {
     let config = config_path(office)?;
     let _guard = office.lock()?;
     let text = read_config(&config)?;
     if text.is_none_or(|text| Digest::of(text.as_bytes()) != *seen) {
-        let message = "it changed while you looked at it; look again".to_owned();
+        let message = "it changed while you reviewed it; review it again".to_owned();
         return Err(Error::Config { path: config, message });
     }
     let mark = TrustMark::new(*seen, by, office.wall(), office.machine()?.clone(), &config);
     mark::write(office.path()?, &mark)
 }
 
-/// Forgets what was trusted here; says whether there was anything.
+/// Revokes the trust here. Returns whether there was any.
 pub fn revoke_trust(office: &Office) -> Result<bool, Error> {
     let _guard = office.lock()?;
     mark::forget(office.path()?)

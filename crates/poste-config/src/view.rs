@@ -1,4 +1,4 @@
-//! The settings in force, each with where it comes from.
+//! The settings in force, each with its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub enum Source {
     File,
     /// This machine's `.poste/local.toml`.
     LocalFile,
-    /// Another machine's, by its policy.
+    /// The policy of another machine.
     OtherMachine,
 }
 
@@ -33,10 +33,10 @@ pub enum Source {
 pub struct Setting {
     /// Its full name: `delivery.lease`.
     pub key: String,
-    /// What holds; null when nothing is set and nothing built in, or when the type is not known yet.
+    /// Value in force; null if there is neither a setting nor a default, or if the type is not known yet.
     pub value: Option<Value>,
     pub source: Source,
-    /// What this machine's poste.toml says, where that is not what holds.
+    /// Value in this machine's poste.toml, if it is not in force.
     pub file_value: Option<Value>,
 }
 
@@ -44,12 +44,12 @@ pub struct Setting {
 pub struct PolicyView {
     /// 0 is the built-in policy.
     pub version: u64,
-    /// The host that set it; null for the built-in one.
+    /// Host that set it; null for the built-in policy.
     pub host: Option<String>,
     pub settings: Vec<Setting>,
 }
 
-/// The office's settings as they hold, beside what this machine's file says.
+/// The settings of an office in force, and what this machine's file says.
 pub fn settings(store: &Store, file: Option<&ConfigFile>, local: &LocalFile) -> Result<PolicyView, Error> {
     store.read(|_| {
         let policy = views::policy_standing(store)?.in_force;
@@ -76,7 +76,7 @@ struct View<'a> {
     policy: &'a PolicyRow,
     file: &'a ConfigFile,
     local: &'a LocalFile,
-    /// The policy in force is this machine's.
+    /// Whether the policy in force is this machine's.
     ours: bool,
 }
 
@@ -106,7 +106,7 @@ impl View<'_> {
         Setting { key: name, value, source, file_value }
     }
 
-    /// A key of a type, if there is anything to say about it.
+    /// A key of a type, if it is set in the file or in force.
     fn of_type(&self, key: &Key, name: &TypeName, held: Option<&PolicyType>) -> Option<Setting> {
         let full = format!("{TYPES}.{name}.{}", key.name);
         if key.name == SCHEMA {

@@ -1,4 +1,4 @@
-//! Reads `[wake]` of `poste.toml` and `.poste/local.toml`: how an agent is woken beside what its own session offers.
+//! Reads `[wake]` of `poste.toml` and `.poste/local.toml`: how an agent is woken besides the ways its session offers.
 
 use toml::de::{DeTable, DeValue};
 
@@ -8,7 +8,7 @@ use poste_core::gates::Source;
 
 /// The name of the section.
 pub const WAKE: &str = "wake";
-/// What a word of the command may hold: the agent, the most urgent message, and how many wait.
+/// Placeholders in the words of the command: the agent, its most urgent message, and the number of messages.
 pub const WAKE_TEMPLATES: &[&str] = &["{agent}", "{number}", "{count}"];
 
 const COMMAND: &str = "command";
@@ -18,13 +18,13 @@ const HOSTS_MAX: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WakeConfig {
     pub command: Option<WakeCommand>,
-    /// Hosts beside this machine that may be asked to wake a session. Only a machine's own file names them.
+    /// Hosts besides this machine that may be asked to wake a session. Only a machine's own file names them.
     pub hosts: Vec<String>,
-    /// There is a command in `poste.toml` that nobody trusts, so it is not run.
+    /// There is a command in `poste.toml` that is not trusted, so it is not run.
     pub untrusted: bool,
 }
 
-/// A command of the user's, in words: no shell reads it.
+/// The user's command as words, run without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WakeCommand {
     pub words: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &DeTable<'_>) {
             }
             (HOSTS, Source::Machine) => reader.file.wake.hosts = hosts(value)?,
             (HOSTS, Source::Office) => {
-                return Err(format!("which hosts are asked belongs into .poste/{}", crate::LOCAL_FILE).into());
+                return Err(format!("hosts belongs in .poste/{}", crate::LOCAL_FILE).into());
             }
             _ => return Err(Wrong::Unknown),
         }
@@ -51,7 +51,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, fields: &DeTable<'_>) {
 
 fn hosts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let DeValue::Array(items) = value else {
-        return Err("it is a list of hosts, for example [\"10.0.0.7\"]".to_owned());
+        return Err("must be a list of hosts, for example [\"10.0.0.7\"]".to_owned());
     };
     if items.len() > HOSTS_MAX {
         return Err(format!("more than {HOSTS_MAX} hosts"));

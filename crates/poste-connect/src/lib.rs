@@ -1,7 +1,7 @@
-//! How agents are reached: the server of tools they call, the hooks their programs run, the ways to wake an idle session,
-//! and the set-up of each program.
+//! Connects agent programs to an office: the MCP server, the hooks, the waiter that wakes an idle session, the git
+//! guard, and the set-up of each program.
 //!
-//! Nothing here decides about mail: rules live in `poste-core`. What a tool does is a verb of `poste-verbs`.
+//! Nothing here decides about mail: the rules are in `poste-core`, and tools call the verbs of `poste-verbs`.
 
 pub mod guard;
 pub mod hook;

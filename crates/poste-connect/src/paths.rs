@@ -1,4 +1,4 @@
-//! Paths as people type them: from any folder of a worktree, relative or absolute, as patterns from its top.
+//! Converts typed paths, relative or absolute, into paths and patterns relative to the top of the worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use poste_core::pattern::{Pattern, escaped, has_wildcards};
 use poste_core::store::discover::repository_top;
 use poste_verbs::{Error, Result};
 
-/// Where paths count from: the top of the worktree, which is the same place in every worktree of a repository.
+/// The top of the worktree. A path relative to it means the same in every worktree of a repository.
 #[derive(Debug)]
 pub struct Top {
     root: PathBuf,
@@ -15,22 +15,22 @@ pub struct Top {
 }
 
 impl Top {
-    /// Of a folder: its git worktree or, without git, the folder the office is in.
+    /// The git worktree of `cwd` or, without git, the folder that holds the office.
     pub fn find(cwd: PathBuf, office: &Office) -> Result<Self> {
         let beside_office =
             || office.path().ok()?.parent().filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
         let Some(root) = repository_top(&cwd).or_else(beside_office) else {
             return Err(Error::not_found(format!(
-                "{} is in no git worktree and not below the folder of the office, so there is nothing paths could be \
-                 relative to",
+                "{} is neither in a git worktree nor below the folder of the office, so its paths are relative to \
+                 nothing",
                 cwd.display()
             ))
-            .hint("go to the worktree whose paths you mean"));
+            .hint("run this in the worktree that the paths belong to"));
         };
         Ok(Self { root, cwd })
     }
 
-    /// What was typed, as patterns from the top. `literal`: every character means itself.
+    /// Typed paths as patterns relative to the top. With `literal`, wildcards are ordinary characters.
     pub fn patterns(&self, typed: &[String], literal: bool) -> Result<Vec<Pattern>> {
         typed.iter().map(|typed| self.pattern(typed, literal)).collect()
     }
@@ -53,7 +53,7 @@ impl Top {
         Ok(without_dots(typed, &joined)?.parse::<Pattern>()?)
     }
 
-    /// Paths as they were typed, from the top.
+    /// Typed paths, relative to the top.
     pub fn paths(&self, typed: &[String]) -> Result<Vec<String>> {
         typed.iter().map(|typed| self.path(typed)).collect()
     }
@@ -69,15 +69,18 @@ impl Top {
         without_dots(typed, &relative)
     }
 
-    /// Whether a file or folder is called just what was typed, wildcards and all.
+    /// Whether a file or folder has exactly this name, wildcards included.
     pub fn has(&self, typed: &str) -> bool {
         has_wildcards(typed) && self.cwd.join(typed).symlink_metadata().is_ok()
     }
 
-    /// The current folder, from the top.
+    /// The current folder, relative to the top.
     fn folder(&self) -> Result<String> {
         let below = self.cwd.strip_prefix(&self.root).unwrap_or(Path::new(""));
-        below.to_str().map(str::to_owned).ok_or_else(|| Error::usage("the current folder's path is no UTF-8"))
+        below
+            .to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Error::usage("the path of the current folder is not valid UTF-8"))
     }
 
     fn below_root(&self, typed: &str, text: &str) -> Result<String> {
@@ -92,16 +95,16 @@ impl Top {
             }
         }
         let typed = poste_core::text::quoted(typed);
-        Err(Error::usage(format!("{typed} is not below {}, where paths count from", self.root.display())))
+        Err(Error::usage(format!("{typed} is not below the top folder {}", self.root.display())))
     }
 }
 
-/// `a/../b` is `b`. What leads out of the top is refused, and `..` after a wildcard, for nobody knows what it means.
+/// Resolves `.` and `..`. Refuses paths that leave the worktree, and `..` after a wildcard, which is ambiguous.
 fn without_dots(typed: &str, joined: &str) -> Result<String> {
     let typed = || poste_core::text::quoted(typed);
     let mut steps: Vec<&str> = Vec::new();
     for step in joined.split('/') {
-        // A / at the end says something; elsewhere an empty step does not.
+        // A trailing / is significant; other empty steps are not.
         if steps.last().is_some_and(|last| last.is_empty()) {
             steps.pop();
         }
@@ -109,7 +112,7 @@ fn without_dots(typed: &str, joined: &str) -> Result<String> {
             ".." => match steps.pop() {
                 None => return Err(Error::usage(format!("{} leads out of the worktree", typed()))),
                 Some(before) if has_wildcards(before) => {
-                    return Err(Error::usage(format!("{} goes back from a wildcard with ..", typed())));
+                    return Err(Error::usage(format!("{} has .. after a wildcard", typed())));
                 }
                 Some(_) => {}
             },
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_in_a_folder_counts_from_the_top() {
+    fn typed_paths_become_relative_to_the_top() {
         assert_eq!(pattern("/tree/a b", "src/**").unwrap(), "src/**");
         assert_eq!(pattern("/tree/a b/src", "*.rs").unwrap(), "src/*.rs");
         assert_eq!(pattern("/tree/a b/src", "../docs/").unwrap(), "docs");
@@ -152,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_refused() {
+    fn paths_outside_the_worktree_are_refused() {
         for (typed, why) in [
             ("../x", "leads out of the worktree"),
             ("a/../../x", "leads out of the worktree"),
             ("/etc/passwd", "is not below"),
             ("/tree/a bc", "is not below"),
-            ("**/../x", "goes back from a wildcard"),
+            ("**/../x", "has .. after a wildcard"),
             ("", "empty"),
         ] {
             let error = pattern("/tree/a b", typed).unwrap_err();
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_means_itself() {
+    fn wildcards_in_a_literal_are_escaped() {
         let literal = |typed: &str| top("/tree/a b").pattern(typed, true).unwrap().to_string();
         assert_eq!(literal("app/[id]/page.tsx"), "app/\\[id\\]/page.tsx");
         assert_eq!(literal("app/[id]/"), "app/\\[id\\]");

@@ -1,6 +1,6 @@
-//! Words for a shell: hooks are command lines, and so is much of what is proposed to people.
+//! Shell quoting, for the command lines of hooks and the commands suggested to people.
 
-/// A word as a shell takes it, wherever it stands.
+/// Quotes a word for a shell if it needs that.
 pub fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | ',' | ':' | '@' | '+');
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -9,7 +9,7 @@ pub fn word(text: &str) -> String {
     }
 }
 
-/// `NAME=value`, which stands before a command.
+/// Whether a word is `NAME=value`, an assignment before a command.
 pub fn is_assignment(word: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()

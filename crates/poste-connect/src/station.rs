@@ -1,4 +1,4 @@
-//! Where agents are served: which office, in whose name, by which process. Made once, however many calls follow.
+//! What all calls of a process share: its office, its identity and its program.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use poste_verbs::note::Part;
 use poste_verbs::session::{self, Identity};
 use poste_verbs::{Caller, Desk, Error, Files, Host, Note, Result};
 
-/// A part of a note as somebody at a shell reads it.
+/// Renders a part of a note for a person at a shell.
 pub type CommandLine = fn(&Part) -> String;
 
-/// What a surface knows of the process it runs in.
+/// What a surface knows about the process it runs in.
 #[derive(Clone)]
 pub struct Station {
-    /// The office folder; `None`: that of the current folder or of one above it.
+    /// The office folder; `None`: the one found from the current folder upward.
     pub office: Option<PathBuf>,
-    /// For whom this process speaks, as its environment or its command line says.
+    /// The agent and session of this process, from its environment or command line.
     pub own: Identity,
     pub via: Via,
-    /// What is named to others that wait for the write lock.
+    /// The name shown to processes that wait for the write lock.
     pub program: String,
     pub lock_timeout: Duration,
     pub schema: Schema,
@@ -68,13 +68,13 @@ impl Station {
         Ok(Opened { office, caller, host: Arc::clone(&self.host) })
     }
 
-    /// Whoever this process speaks for, and the files it may touch.
+    /// The agent and session of this process, and the files it may touch.
     pub fn caller(&self, office: &Office) -> Caller {
         let Identity { agent, session } = self.own.clone();
         Caller { actor: agent, session, via: self.via, files: files_beside(office) }
     }
 
-    /// A note as somebody at a shell reads it.
+    /// Renders a note for a person at a shell.
     pub fn shell_text(&self, note: &Note) -> String {
         note.written(self.command_line)
     }
@@ -85,25 +85,24 @@ fn no_office(cwd: &Path) -> Error {
         .hint(poste_verbs::note!("make one: "[init]))
 }
 
-/// The current folder.
 pub fn cwd() -> Result<PathBuf> {
-    std::env::current_dir().map_err(|error| Error::not_found(format!("the current folder is gone: {error}")))
+    std::env::current_dir().map_err(|error| Error::not_found(format!("cannot find the current folder: {error}")))
 }
 
-/// The files this process may touch: those of the worktree it was started in, else of the folder of the office.
+/// The files this process may touch: those of the worktree it was started in, otherwise of the office's folder.
 fn files_beside(office: &Office) -> Files {
     let opened = office.path().ok().and_then(|path| Files::open(&worktree_beside(path)?, path).ok());
     opened.unwrap_or_default()
 }
 
-/// The git worktree this process was started in, else the folder the office is in, else the current one.
+/// The git worktree this process was started in, otherwise the folder that holds the office, otherwise the current one.
 pub fn worktree_beside(office: &Path) -> Option<PathBuf> {
     let cwd = cwd().ok()?;
     let beside = office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
     discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
 }
 
-/// Where a session runs that lives and dies with a process.
+/// The place of a session that lasts as long as a process.
 pub fn session_place(pid: Option<u32>, program: Option<String>) -> session::Place {
     let folder = cwd().ok().map(|cwd| discover::git_top(&cwd).unwrap_or(cwd));
     session::Place {
@@ -114,7 +113,7 @@ pub fn session_place(pid: Option<u32>, program: Option<String>) -> session::Plac
     }
 }
 
-/// An office that is open, and who works there.
+/// An open office and its caller.
 #[derive(Debug)]
 pub struct Opened {
     pub office: Office,
@@ -123,7 +122,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// From now on what is done here is done in this name.
+    /// Acts as this agent and session from now on.
     pub fn speak_as(&mut self, own: &Identity) -> &mut Self {
         self.caller.actor.clone_from(&own.agent);
         self.caller.session.clone_from(&own.session);
@@ -134,8 +133,8 @@ impl Opened {
         Desk::new(&mut self.office, &self.caller, &self.host)
     }
 
-    /// Asks again whenever the office has changed, until there is something, the time is up or it is to end. What falls due
-    /// meanwhile is settled and carried out.
+    /// Calls `look` after each change of the office until it finds something, the time is up or `stop` is raised. What
+    /// becomes due in between is settled and carried out.
     pub fn wait<T>(
         &mut self,
         interest: &Interest,

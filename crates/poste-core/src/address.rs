@@ -15,11 +15,11 @@ pub enum Address {
     Agent(Name),
     /// `role:reviewer`: one delivery, taken by the member that claims it.
     Role(Word),
-    /// `can:typescript`: one delivery, taken by the able agent that claims it.
+    /// `can:typescript`: one delivery, taken by the capable agent that claims it.
     Can(Word),
     /// `every:role:reviewer`: one delivery per member.
     EveryRole(Word),
-    /// `every:can:typescript`: one delivery per able agent.
+    /// `every:can:typescript`: one delivery per capable agent.
     EveryCan(Word),
     /// `everyone`: each active agent but the sender.
     Everyone,
@@ -56,7 +56,7 @@ impl FromStr for Address {
             return Ok(Self::Everyone);
         }
         if text == "all" {
-            let why = format!("the word is reserved; all who are registered are {EVERYONE}");
+            let why = format!("the word is reserved; to address all agents, write {EVERYONE}");
             return Err(InvalidText { what: "the address", shown: crate::text::quoted(text), why });
         }
         match text.split_once(':') {

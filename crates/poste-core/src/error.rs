@@ -13,19 +13,19 @@ pub enum Error {
     NoOffice(PathBuf),
     #[error("{0} is not an office")]
     NotAnOffice(PathBuf),
-    #[error("{0} is no office, and not empty")]
+    #[error("{0} is not empty and is not an office")]
     NotEmpty(PathBuf),
-    #[error("making the office at {0} was interrupted")]
+    #[error("creation of the office at {0} was interrupted")]
     Unfinished(PathBuf),
-    #[error("the database of the office at {path} is empty or gone, and there was mail in it: {sign}")]
+    #[error("the database of the office at {path} is empty or missing, but there was mail in it: {sign}")]
     Emptied { path: PathBuf, sign: String },
     #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
     #[error("the office at {0} was deleted or replaced while it was open")]
     Replaced(PathBuf),
-    #[error("record {stored} was stored once, and the log ends at {end}: the newest records are gone")]
+    #[error("the newest records are missing: record {stored} was stored, but the log ends at {end}")]
     Lost { stored: u64, end: u64 },
-    #[error("this office needs a newer poste to {what} it: it asks for {needed}, this is {ours}")]
+    #[error("this office needs a newer poste to {what} it: it requires version {needed}, this poste has {ours}")]
     NeedsUpgrade { what: &'static str, needed: u32, ours: u32 },
     #[error("record {position} is of kind {kind} ({name}) version {version}, which this poste does not know")]
     UnknownKind { position: u64, kind: u16, name: String, version: u16 },
@@ -39,7 +39,7 @@ pub enum Error {
     Unknown { ids: Vec<RecordId>, cause: String },
     #[error("the disk is full: {cause}")]
     DiskFull { ids: Vec<RecordId>, cause: String },
-    #[error("the wall clock leapt ahead by {}, more than a day, while this machine was running", crate::time::length(*.leap_ms))]
+    #[error("the wall clock jumped ahead by {}, more than a day, while this machine was running", crate::time::length(*.leap_ms))]
     ClockLeap { leap_ms: i64 },
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -55,17 +55,17 @@ pub enum Error {
     Config { path: PathBuf, message: String },
     #[error("{path}: {message}")]
     Snapshot { path: PathBuf, message: String },
-    #[error("there is something at {0} already")]
+    #[error("{0} already exists")]
     Occupied(PathBuf),
     #[error("{path}: {message}")]
     Artifact { path: String, message: String },
     #[error("{} cannot be handed over", crate::text::count(.0.len(), "file"))]
     Artifacts(Vec<crate::store::artifact::FileProblem>),
-    #[error("the office at {0} can only be read from here")]
+    #[error("the office at {0} is read-only here")]
     ReadOnly(PathBuf),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("the database answered: {0}")]
+    #[error("database error: {0}")]
     Sqlite(rusqlite::Error),
 }
 

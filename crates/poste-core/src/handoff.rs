@@ -17,9 +17,9 @@ pub(crate) use markdown::plain;
 /// A package of work, without its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Package {
-    /// What is to be done.
+    /// The work to do.
     pub task: String,
-    /// What is done already.
+    /// What is already done.
     #[serde(default)]
     pub completed: Vec<String>,
     #[serde(default)]
@@ -30,15 +30,15 @@ pub struct Package {
     /// What to do next.
     #[serde(default)]
     pub next: Vec<String>,
-    /// What is known to be wrong.
+    /// Known problems.
     #[serde(default)]
     pub issues: Vec<String>,
     #[serde(default)]
     pub questions: Vec<String>,
-    /// What the receiver has to check, counted from 1.
+    /// What the receiver must check, counted from 1.
     #[serde(default)]
     pub checks: Vec<String>,
-    /// What has to succeed in the receiver's worktree.
+    /// What must succeed in the receiver's worktree.
     #[serde(default)]
     pub verify: Vec<VerifyCommand>,
 }
@@ -52,7 +52,7 @@ pub struct ContextLink {
     pub version: Option<u64>,
 }
 
-/// A command that somebody else wrote.
+/// A command that another agent wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyCommand {
     /// The program and its arguments; for a shell, one line.
@@ -62,7 +62,7 @@ pub struct VerifyCommand {
     pub timeout_ms: u64,
 }
 
-/// What became of a command or a gate.
+/// The result of a command or a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// The command, or the name of the gate.
@@ -73,7 +73,7 @@ pub struct RunResult {
     pub duration_ms: u64,
     /// How it ended, in a few words.
     pub end: String,
-    /// What it wrote: the end of it, when it wrote much.
+    /// Its output; only the end if it is long.
     #[serde(default)]
     pub output: String,
 }
@@ -82,7 +82,7 @@ pub struct RunResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffAnswer {
     pub handoff: MessageNo,
-    /// Of an acceptance: what the receiver has to say. Of a rejection: why.
+    /// The receiver's remarks, or the reason for a rejection.
     #[serde(default)]
     pub notes: Option<String>,
     /// The checks that were made, counted from 1.
@@ -93,7 +93,7 @@ pub struct HandoffAnswer {
     /// The receiver's own gates.
     #[serde(default)]
     pub gates: Vec<RunResult>,
-    /// Files that were no longer what was handed over when it was accepted. The copies are.
+    /// Files that had changed before the handoff was accepted. Their copies have not.
     #[serde(default)]
     pub changed: Vec<FileProblem>,
     /// Why it was accepted although something is missing or failed.

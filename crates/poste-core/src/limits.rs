@@ -160,7 +160,7 @@ pub const ATTEMPTS_MAX_MAX: u32 = 1_000;
 pub const RETRY_DELAY_MS_DEFAULT: i64 = 10_000;
 /// … up to this.
 pub const RETRY_DELAY_MS_MAX: i64 = HOUR_MS;
-/// How long mail of a type may wait unseen before its sender is told why.
+/// How long mail of a type may wait unseen before its sender is notified why.
 pub const PATIENCE_MS_MIN: i64 = SECOND_MS;
 pub const PATIENCE_MS_MAX: i64 = 30 * DAY_MS;
 /// How long finished conversations stay in the live tables before `archive` takes them.
@@ -184,7 +184,7 @@ pub const RUN_LIMIT_MS_DEFAULT: i64 = 30 * MINUTE_MS;
 pub const RUN_GRACE_MS_DEFAULT: i64 = 10_000;
 pub const RUN_GRACE_MS_MAX: i64 = 10 * MINUTE_MS;
 pub const RUN_CONCURRENCY_MAX: u64 = 1_000;
-/// Consecutive runs that one message may come out of before someone is asked whether it is a loop.
+/// Consecutive runs that one message may come out of before a person is asked whether it is a loop.
 pub const RUN_HOPS_DEFAULT: u32 = 20;
 pub const RUN_HOPS_MAX: u64 = 10_000;
 /// Starts of one agent per minute.

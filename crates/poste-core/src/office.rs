@@ -107,8 +107,8 @@ impl Office {
         outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
     }
 
-    /// [`propose`](Self::propose) for what Poste proposes by itself, each time it looks: a log that keeps refusals would grow
-    /// with every look. What the fold would refuse now is refused here, and not published.
+    /// [`propose`](Self::propose) for what Poste proposes automatically, each time it looks. A log that keeps refusals
+    /// would grow with every look, so what the fold would refuse now is refused here and not published.
     pub fn propose_unless_refused(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
         match self.foresee(proposal)? {
             None => self.propose(proposal, rules),
@@ -116,9 +116,9 @@ impl Office {
         }
     }
 
-    /// Why the fold would refuse a proposal now, on a log that keeps refusals. Any other drops them by itself.
+    /// Why the fold would refuse a proposal now, on a log that keeps refusals. Any other log drops refusals anyway.
     pub fn foresee(&mut self, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
-        // By tables that are not up to date nothing is foreseen.
+        // Tables that are not up to date cannot predict a decision.
         if !self.follows() || self.settle()? == Settled::No {
             return Ok(None);
         }
@@ -166,7 +166,7 @@ impl Office {
         }
     }
 
-    /// The first id that nobody has taken: this one, or the next after it.
+    /// The first id that is not taken: this one, or the next after it.
     pub fn free_id(&self, base: &str) -> Result<RecordId, Error> {
         self.store().tables()?.next_id(base)
     }

@@ -276,7 +276,7 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, String> {
     let mut chars = text.char_indices().peekable();
     while let Some((_, c)) = chars.next() {
         let token = match c {
-            '\0' => return Err("it holds a NUL".to_owned()),
+            '\0' => return Err("it contains a NUL".to_owned()),
             '/' => Token::Slash,
             '*' => Token::Star,
             '?' => Token::Symbol(Symbol::Any),
@@ -284,20 +284,20 @@ fn tokens(text: &str) -> Result<Vec<Spanned>, String> {
             '{' => {
                 depth += 1;
                 if depth > limits::PATTERN_BRACES_DEPTH_MAX {
-                    return Err(format!("braces stand in more than {} others", limits::PATTERN_BRACES_DEPTH_MAX - 1));
+                    return Err(format!("braces nested in more than {} others", limits::PATTERN_BRACES_DEPTH_MAX - 1));
                 }
                 Token::Open
             }
             ',' if depth > 0 => Token::Comma,
             '}' => {
-                depth = depth.checked_sub(1).ok_or("a } closes nothing; write \\} for the character")?;
+                depth = depth.checked_sub(1).ok_or("unmatched }; write \\} for the character")?;
                 Token::Close
             }
             '\\' => match chars.next() {
                 Some((_, '/')) => Token::Slash,
-                Some((_, '\0')) => return Err("it holds a NUL".to_owned()),
+                Some((_, '\0')) => return Err("it contains a NUL".to_owned()),
                 Some((_, escaped)) => Token::Symbol(Symbol::Exactly(escaped.into())),
-                None => return Err("it ends with a \\, which makes the next character mean itself".to_owned()),
+                None => return Err("it ends with a \\, which must escape a character".to_owned()),
             },
             c => Token::Symbol(Symbol::Exactly(c.into())),
         };
@@ -321,8 +321,8 @@ fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> Result<S
             return Err("a [ is not closed; write \\[ for the character".to_owned());
         };
         match c {
-            '/' => return Err("[…] stands for one character of a name and cannot hold a /".to_owned()),
-            '\0' => return Err("it holds a NUL".to_owned()),
+            '/' => return Err("[…] stands for one character of a name and cannot contain a /".to_owned()),
+            '\0' => return Err("it contains a NUL".to_owned()),
             ']' if !is_first => break,
             '-' if !is_first && !in_range => in_range = true,
             c if in_range => {
@@ -426,7 +426,7 @@ fn path(tokens: &[&Token]) -> Result<Path, String> {
     let mut is_literal = true;
     for name in names {
         if is_dots(name, 2) {
-            return Err("it has .. in it".to_owned());
+            return Err("it contains ..".to_owned());
         }
         let item = match name {
             [Token::Star, Token::Star] => Item::Many,
@@ -509,11 +509,11 @@ fn parse(text: &str) -> Result<Pattern, String> {
     let pieces = pieces(&mut tokens.iter().peekable());
     if count(&pieces) > limits::PATTERN_ALTERNATIVES_MAX {
         let max = limits::PATTERN_ALTERNATIVES_MAX;
-        return Err(format!("its braces make more than {max} alternatives; reserve several patterns"));
+        return Err(format!("its braces expand to more than {max} alternatives; reserve several patterns"));
     }
     let written_out = written_out(&pieces);
     if written_out.iter().map(Vec::len).sum::<usize>() > limits::PATTERN_ITEMS_MAX {
-        return Err("its braces make too much of it; reserve several patterns".to_owned());
+        return Err("its braces expand to too many characters; reserve several patterns".to_owned());
     }
     let alternatives = written_out.iter().map(|tokens| path(tokens)).collect::<Result<_, _>>()?;
     Ok(Pattern { text, alternatives })
@@ -558,7 +558,7 @@ impl<'de> Deserialize<'de> for Pattern {
         let pattern: Self = text.parse().map_err(serde::de::Error::custom)?;
         match pattern.text == text {
             true => Ok(pattern),
-            false => Err(serde::de::Error::custom(format!("the pattern {} is written {pattern}", quoted(&text)))),
+            false => Err(serde::de::Error::custom(format!("the pattern {} must be written {pattern}", quoted(&text)))),
         }
     }
 }

@@ -78,7 +78,7 @@ impl PayloadSchemas {
     /// Problems of the schemas themselves.
     pub fn problems(&self) -> Vec<(TypeName, String)> {
         let check = |kind: &TypeName, source: &SchemaSource| -> Result<(), String> {
-            let (schema, _) = self.read(kind, source).map_err(told)?;
+            let (schema, _) = self.read(kind, source).map_err(message_of)?;
             compile(&key_of(kind), &schema).map(|_| ())
         };
         let checked = self.sources.iter().map(|(kind, source)| (kind.clone(), check(kind, source)));
@@ -97,7 +97,7 @@ impl PayloadSchemas {
         let refused = |reason: String| Ok(Some(Rejection { code: Code::PayloadUnfit, reason }));
         let payload = proposal.content.as_ref().and_then(|content| content.payload.as_deref());
         let Some(payload) = payload else {
-            return refused(format!("a message of type {kind} has a payload, and this one has none"));
+            return refused(format!("a message of type {kind} needs a payload"));
         };
         let Validators { compiled: known, fresh } = validators;
         if fresh.insert(kind.clone()) {
@@ -137,32 +137,32 @@ fn read(config: &Path, key: &str, source: &SchemaSource) -> Result<(Value, Diges
     }
     let tree = Worktree::open(folder)?.apart_from(&folder.join(discover::FOLDER));
     let bytes = tree.read(Path::new(path), limits::SCHEMA_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
-    let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is no JSON: {error}")))?;
+    let schema = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("{path} is not valid JSON: {error}")))?;
     Ok((schema, Digest::of(&bytes)))
 }
 
 /// The problem of a schema named by a key, if any.
 pub(crate) fn schema_problem(config: &Path, key: &str, source: &SchemaSource) -> Option<String> {
-    let compiled = read(config, key, source).map_err(told).and_then(|(schema, _)| compile(key, &schema));
+    let compiled = read(config, key, source).map_err(message_of).and_then(|(schema, _)| compile(key, &schema));
     compiled.err()
 }
 
 /// Checks a JSON text against the schema named by a key. The error may also be about the schema.
 pub(crate) fn check_text(config: &Path, key: &str, source: &SchemaSource, text: &str) -> Result<(), String> {
-    let (schema, _) = read(config, key, source).map_err(told)?;
+    let (schema, _) = read(config, key, source).map_err(message_of)?;
     let compiled = compile(key, &schema)?;
-    let json: &RawValue = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let json: &RawValue = serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))?;
     check(&compiled, json)
 }
 
-fn told(error: Error) -> String {
+fn message_of(error: Error) -> String {
     match error {
         Error::Config { message, .. } => message,
         other => other.to_string(),
     }
 }
 
-/// Compiles a schema. Patterns run in linear time, whatever they are. References cannot lead outside the schema. The
+/// Compiles a schema. All patterns run in linear time. References cannot lead outside the schema. The
 /// work needed to check a payload can be counted.
 fn compile(key: &str, schema: &Value) -> Result<Compiled, String> {
     compile_any(schema).map_err(|why| format!("{key}: {why}"))
@@ -181,7 +181,7 @@ pub fn check_against(schema: &RawValue, data: &RawValue) -> Result<(), String> {
 }
 
 fn compile_any(schema: &Value) -> Result<Compiled, String> {
-    let unusable = |why: String| format!("it is no JSON Schema that can be used: {why}");
+    let unusable = |why: String| format!("it is not a usable JSON Schema: {why}");
     let work = Work::of(schema).map_err(unusable)?;
     let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
     let validator = options.build(schema).map_err(|error| {
@@ -202,7 +202,7 @@ fn compile_any(schema: &Value) -> Result<Compiled, String> {
 fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
     let payload: Value = serde_json::from_str(payload.get()).map_err(|error| format!("it cannot be read: {error}"))?;
     let Some(steps) = compiled.work.steps(&payload) else {
-        return Err(format!("to find out would take more than {STEPS_MAX} checks"));
+        return Err(format!("validation would take more than {STEPS_MAX} checks"));
     };
     match compiled.validator.is_valid(&payload) {
         true => Ok(()),
@@ -216,7 +216,7 @@ fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
 fn violations(validator: &Validator, payload: &Value, steps: Steps) -> String {
     const NAMED_MAX: usize = 3;
     if steps.in_one_choice > STEPS_EACH_MAX {
-        return "it fits none of the alternatives, which are too many to say why".to_owned();
+        return "it fits none of the alternatives; there are too many to say why".to_owned();
     }
     if steps.all > STEPS_EACH_MAX {
         return validator.validate(payload).err().as_ref().map(violation).unwrap_or_default();

@@ -67,7 +67,7 @@ pub(crate) fn is(sabotage: Sabotage) -> bool {
     let chosen = CHOSEN.get_or_init(|| {
         let word = std::env::var("POSTE_SABOTAGE").ok().filter(|word| !word.is_empty())?;
         // A misspelt fault would look like one that the test does not notice.
-        Some(named(&word).unwrap_or_else(|| panic!("there is no sabotage {word}")))
+        Some(named(&word).unwrap_or_else(|| panic!("unknown sabotage {word}")))
     });
     *chosen == Some(sabotage)
 }

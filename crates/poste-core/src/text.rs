@@ -197,7 +197,7 @@ const NAME: Grammar = Grammar {
 };
 const CONTEXT_NAME: Grammar =
     Grammar { what: "the context's name", bytes_max: limits::CONTEXT_NAME_BYTES_MAX, reserved: &[], ..NAME };
-const WORD: Grammar = Grammar { what: "the word", reserved: &[], ..NAME };
+const WORD: Grammar = Grammar { what: "the role or capability", reserved: &[], ..NAME };
 const TYPE_NAME: Grammar = Grammar {
     what: "the type",
     bytes_max: limits::NAME_BYTES_MAX,
@@ -261,7 +261,7 @@ checked_text!(
     /// One session of an agent.
     Session, SESSION, "^[!-~]{1,128}$");
 checked_text!(
-    /// The caller-made id that makes a write idempotent forever.
+    /// The idempotency key of a write, made by the caller. It never expires.
     RecordId, ID, "^[ -~]{1,128}$");
 
 impl Name {

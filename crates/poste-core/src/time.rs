@@ -134,10 +134,10 @@ pub fn parse_duration_ms(text: &str) -> Result<i64, String> {
             let span: jiff::Span = text.parse()?;
             span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
         })
-        .map_err(|_| format!("{} is no length of time; write it like 30s, 10m, 2h or 1d", crate::text::quoted(text)))?;
+        .map_err(|_| format!("{} is not a duration; write it like 30s, 10m, 2h or 1d", crate::text::quoted(text)))?;
     let ms = i64::try_from(duration.as_millis()).map_err(|_| "that is too long".to_owned())?;
     if ms < 0 {
-        return Err("a length of time cannot be negative".to_owned());
+        return Err("a duration cannot be negative".to_owned());
     }
     Ok(ms)
 }
@@ -149,7 +149,7 @@ pub fn parse_when(text: &str) -> Result<When, String> {
     }
     parse_duration_ms(text).map(When::InMs).map_err(|_| {
         format!(
-            "{} is no time; write a length from now (30m, 2h, 1d) or a moment (2026-01-31T12:00:00Z)",
+            "{} is not a time; write a duration from now (30m, 2h, 1d) or a timestamp (2026-01-31T12:00:00Z)",
             crate::text::quoted(text)
         )
     })
@@ -174,12 +174,12 @@ pub fn parse_day(text: &str, now: Timestamp) -> Result<(Timestamp, Timestamp), S
             Some(When::At(begins)) => begins,
             _ => {
                 let shown = crate::text::quoted(text);
-                return Err(format!("{shown} is no day; write today, yesterday or a date like 2026-01-31"));
+                return Err(format!("{shown} is not a day; write today, yesterday or a date like 2026-01-31"));
             }
         },
     };
     if begins > now {
-        return Err("that day is still to come".to_owned());
+        return Err("that day is in the future".to_owned());
     }
     Ok((begins, begins.plus_ms(DAY_MS)))
 }

@@ -42,7 +42,7 @@ macro_rules! worded_enum {
                 match text {
                     $($word $(| $alias)? => Ok(Self::$variant),)+
                     _ => Err(format!(
-                        "{} is none of {}",
+                        "{} is not one of {}",
                         $crate::text::quoted(text),
                         [$($word),+].join(", ")
                     )),
@@ -97,7 +97,7 @@ impl Urgency {
         self == Self::Now
     }
 
-    /// How long mail may wait unseen before its sender is told why. `None` for the urgencies that no one is rung for.
+    /// How long mail may wait unseen before its sender is notified why. `None` for the urgencies that ring no one.
     pub fn patience_ms(self) -> Option<i64> {
         match self {
             Self::Now => Some(2 * crate::limits::MINUTE_MS),
@@ -112,9 +112,9 @@ worded_enum!(
     AgentKind {
         Agent = 0 "agent",
         Human = 1 "human",
-        /// A program of the office itself: it starts agents, or tells people. It reads no mail.
+        /// A program of the office itself: it starts agents or notifies people. It reads no mail.
         Service = 2 "service",
-        /// Something outside that is let speak here: a monitor, a mailbox. It reads no mail either.
+        /// An outside source that may send mail: a monitor, a mailbox. It reads no mail either.
         Outside = 3 "outside",
     }
 );
@@ -172,9 +172,9 @@ pub const BUILT_IN: &[BuiltInType] = {
         word("broadcast", Normal, Turn, INFORM, QUIET, "an announcement to everyone"),
         word("question", Normal, Turn, WORK, ANSWER, "asks for an answer"),
         word("response", Normal, Turn, INFORM, QUIET, "answers an earlier message"),
-        word("acknowledgment", Low, Session, INFORM, QUIET, "says that something was taken note of"),
+        word("acknowledgment", Low, Session, INFORM, QUIET, "confirms that something was noted"),
         word("directive", High, Turn, WORK, QUIET, "asks for work or a change of behaviour"),
-        word("progress_update", Low, Session, INFORM, QUIET, "says how far something is"),
+        word("progress_update", Low, Session, INFORM, QUIET, "reports progress"),
         word("alert", Urgent, Now, INFORM, QUIET, "something is wrong now"),
         word("draft_ready", Normal, Session, WORK, QUIET, "a draft waits for review and publishing"),
         word("audit_report", Low, Later, WORK, QUIET, "findings to act on when there is capacity"),
@@ -182,7 +182,7 @@ pub const BUILT_IN: &[BuiltInType] = {
         word("interface_contract", High, Turn, WORK, ANSWER, "proposes an interface to agree on"),
         word("decision_announcement", High, Turn, INFORM, QUIET, "a decision that binds its readers"),
         word("blocker_notification", High, Now, WORK, QUIET, "work is blocked and needs help"),
-        word("blocker_resolved", Normal, Turn, INFORM, QUIET, "a blocker is gone"),
+        word("blocker_resolved", Normal, Turn, INFORM, QUIET, "a blocker is resolved"),
         word("priority_request", High, Turn, WORK, ANSWER, "asks to do something sooner"),
         word("resource_conflict", High, Turn, WORK, ANSWER, "two agents want the same thing"),
         word("context_updated", Low, Session, INFORM, QUIET, "a shared context changed"),

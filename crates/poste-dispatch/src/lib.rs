@@ -1,7 +1,7 @@
-//! Agents that run, teams that last, workflows that finish, and handlers that tell people.
+//! Runs agents for their mail, manages teams, advances workflows and notifies people.
 //!
-//! Nothing here decides what becomes of mail: rules live in the fold. These are engines that read views, start processes
-//! and propose records, and any number of them may do so at once.
+//! Nothing here decides the state of mail: those rules live in the fold. This crate reads views, starts processes and
+//! proposes records, and any number of processes may do so at once.
 #![warn(clippy::disallowed_methods)]
 
 #[allow(clippy::disallowed_methods, reason = "a dispatcher is a surface")]

@@ -1,4 +1,4 @@
-//! Who speaks for what acts by itself.
+//! The service that dispatchers and watchers act as.
 
 use poste_core::Office;
 use poste_core::error::Error;
@@ -10,7 +10,7 @@ use poste_verbs::register;
 /// The name of the office's own services, unless another one is given.
 pub const SPEAKER: &str = "dispatcher";
 
-/// The service that speaks, registered on its first use. A name that is given must be registered already.
+/// The service to act as, registered on first use. A given name must already be registered.
 pub fn speaker(office: &mut Office, given: Option<Name>) -> Result<Name, Error> {
     if let Some(given) = given {
         return Ok(given);
@@ -20,12 +20,12 @@ pub fn speaker(office: &mut Office, given: Option<Name>) -> Result<Name, Error> 
     Ok(name)
 }
 
-/// How an agent of this kind registers.
+/// The registration of an agent of this kind.
 pub(crate) fn of_kind(kind: AgentKind) -> Register {
     Register { kind: Some(kind), ..Register::default() }
 }
 
-/// A proposal of what runs by itself, in an agent's name.
+/// A proposal of the dispatcher or a watcher, in an agent's name.
 pub(crate) fn proposal(office: &Office, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
     office.proposal(&Author::new(actor.clone(), Via::Dispatch), intent, content)
 }

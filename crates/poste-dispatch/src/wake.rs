@@ -1,4 +1,4 @@
-//! The verb `wake`: rings agents for their mail, and starts the programs of those that do not run.
+//! The verb `wake`: rings agents that have mail, and starts the programs of those without a session.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -33,11 +33,11 @@ impl Verb for Input {
     }
 }
 
-/// Starts what a dispatcher would start for an agent now, of some mail.
+/// Starts what a dispatcher would start now for an agent and the given mail.
 struct Supervisors {
-    /// This very program; without it nothing is started.
+    /// The path of this program. Without it nothing is started.
     program: Option<PathBuf>,
-    /// Something could be run, and is not for now.
+    /// A program is configured, but not started now.
     holds_back: Cell<bool>,
 }
 
@@ -57,19 +57,19 @@ impl Starter for Supervisors {
         }
         let held = choice.holds.first().map(|hold| hold.text.clone());
         let waits = choice.waits.first().map(|wait| match wait.why {
-            WaitReason::Busy | WaitReason::NoPlace => "its program is not started, as enough run already",
-            WaitReason::Quiet => "its program is not started in its quiet hours",
+            WaitReason::Busy | WaitReason::NoPlace => "its program is not started: the concurrency limit is reached",
+            WaitReason::Quiet => "its program is not started during its quiet hours",
             WaitReason::Held | WaitReason::Resting => "its program is held",
         });
         let mut later = sight.facts.agents.iter().flat_map(|agent| &agent.later);
         let later = later.any(|later| numbers.contains(&later.message));
-        let waits = waits.or(later.then_some("its program is started later"));
+        let waits = waits.or(later.then_some("its program will be started later"));
         self.holds_back.set(self.holds_back.get() || held.is_none() && waits.is_some());
         Ok(Startable { programs: Vec::new(), why_not: held.or(waits.map(str::to_owned)) })
     }
 
     fn start(&self, office: &Path, programs: &[Program]) -> Result<(), String> {
-        let this = self.program.as_ref().ok_or("this program is not known")?;
+        let this = self.program.as_ref().ok_or("the path of this program is unknown")?;
         let office = office.canonicalize().map_err(|error| error.to_string())?;
         for Program { agent, messages } in programs {
             let spawned = run::supervisor(this, &office, agent, messages).spawn();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_and_end_are_kept_however_it_comes() {
+    fn beginning_and_end_are_kept_for_any_chunk_size() {
         let whole: Vec<u8> = (b'a'..=b'z').collect();
         for step in 1..=whole.len() {
             let pieces: Vec<&[u8]> = whole.chunks(step).collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_survive() {
+    fn invalid_utf8_is_kept() {
         let raw = captured(&[b"\xff\x00", b"\xc3"]);
         assert_eq!(raw.bytes(), b"\xff\x00\xc3");
         assert_eq!(raw.text(), "\u{fffd}\0\u{fffd}");

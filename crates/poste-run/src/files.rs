@@ -1,5 +1,5 @@
 //! Files in a folder that a command may write to as well: it may put a pipe, a link or a folder anywhere, at any
-//! moment. This must not block, overfill or redirect any reader or writer there.
+//! moment. None of these may block, overfill or redirect a reader or writer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -19,30 +19,30 @@ fn carefully() -> OpenOptions {
 fn plain(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file")),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
     }
 }
 
-/// Creates a file that only this user can access, in place of whatever was there.
+/// Creates a file that only this user can access, replacing anything at that path.
 pub fn anew(path: &Path) -> io::Result<File> {
     clear(path)?;
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes whatever is there. The target of a link stays.
+/// Removes anything at that path. The target of a link stays.
 pub fn clear(path: &Path) -> io::Result<()> {
-    let gone = match fs::symlink_metadata(path) {
+    let removed = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(failed) => Err(failed),
     };
-    match gone {
+    match removed {
         Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(()),
-        gone => gone,
+        removed => removed,
     }
 }
 
-/// Moves a file into the place of whatever is there.
+/// Moves a file, replacing anything at the new path.
 pub fn put(fresh: &Path, path: &Path) -> io::Result<()> {
     if fs::rename(fresh, path).is_ok() {
         return Ok(());

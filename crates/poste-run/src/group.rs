@@ -50,7 +50,7 @@ impl Group {
     }
 
     fn signal(self, signal: Signal) {
-        // Fails if no process is left, or if those left changed their user. This process can do nothing more then.
+        // Fails if no process is left, or if the rest changed their user. Nothing more can be done then.
         let _ = kill_process_group(self.0, signal);
         // The leader may have joined another group.
         let _ = kill_process(self.0, signal);

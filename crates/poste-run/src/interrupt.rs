@@ -9,31 +9,31 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static HANDLERS: LazyLock<Result<Handlers, io::Error>> = LazyLock::new(Handlers::install);
 static RUNNING: Mutex<usize> = Mutex::new(0);
-static SEEN_TO: AtomicBool = AtomicBool::new(false);
+static HANDLED_BY_PROCESS: AtomicBool = AtomicBool::new(false);
 
 /// Declares that this process itself handles the signals that would end it: they then end neither its commands nor this
 /// process. Call it before the first command runs, and stop commands through their watcher.
 pub fn signals_are_seen_to() {
-    SEEN_TO.store(true, Ordering::SeqCst);
+    HANDLED_BY_PROCESS.store(true, Ordering::SeqCst);
 }
 
 #[derive(Debug)]
 struct Handlers {
     /// No command is running: a signal has its default effect.
     idle: Arc<AtomicBool>,
-    came: Arc<AtomicUsize>,
+    received: Arc<AtomicUsize>,
 }
 
 impl Handlers {
     fn install() -> Result<Self, io::Error> {
         let idle = Arc::new(AtomicBool::new(true));
-        let came = Arc::new(AtomicUsize::new(0));
+        let received = Arc::new(AtomicUsize::new(0));
         for signal in ending_signals() {
             // The order matters: an idle process is ended before it can record the signal.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&idle))?;
-            signal_hook::flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&received), signal as usize)?;
         }
-        Ok(Self { idle, came })
+        Ok(Self { idle, received })
     }
 }
 
@@ -64,7 +64,7 @@ pub struct HeldBack {
 
 impl HeldBack {
     pub fn new() -> io::Result<Self> {
-        if SEEN_TO.load(Ordering::SeqCst) {
+        if HANDLED_BY_PROCESS.load(Ordering::SeqCst) {
             return Ok(Self { handlers: None });
         }
         let handlers = HANDLERS.as_ref().map_err(|failed| io::Error::new(failed.kind(), failed.to_string()))?;
@@ -76,7 +76,7 @@ impl HeldBack {
 
     /// The signal received since, if any.
     pub fn signal(&self) -> Option<i32> {
-        match self.handlers?.came.load(Ordering::SeqCst) {
+        match self.handlers?.received.load(Ordering::SeqCst) {
             0 => None,
             signal => i32::try_from(signal).ok(),
         }
@@ -94,8 +94,8 @@ impl Drop for HeldBack {
         }
         handlers.idle.store(true, Ordering::SeqCst);
         if let Some(signal) = self.signal() {
-            handlers.came.store(0, Ordering::SeqCst);
-            // If even that fails, the run's result still says that it was interrupted.
+            handlers.received.store(0, Ordering::SeqCst);
+            // If this fails, the run's result still says that it was interrupted.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ignored_stands_in_the_status() {
+    fn ignored_signals_are_read_from_the_status() {
         assert_eq!(ignored("Name:\tposte\nSigIgn:\t0000000000001003\n"), Some(0x1003));
         assert_eq!(ignored("Name:\tposte\n"), None);
     }

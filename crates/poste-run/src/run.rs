@@ -21,20 +21,20 @@ use crate::transcript::{Transcript, TranscriptFile};
 use crate::tree::{self, Mark};
 
 /// The longest sleep of the loop: an exit that no pipe signals is noticed within this time.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// The longest sleep when a pidfd signals the exit. Only a signal to this process may have to wait this long.
-const LOOK_IF_IT_RINGS: Duration = Duration::from_millis(200);
+const POLL_WITH_PIDFD: Duration = Duration::from_millis(200);
 /// The shortest sleep: after the pipes are closed, the exit is near.
-const LOOK_AT_ONCE: Duration = Duration::from_millis(1);
+const POLL_MIN: Duration = Duration::from_millis(1);
 /// How long to keep reading output of the command's children after the command itself ended.
 const LINGER: Duration = Duration::from_millis(500);
 /// How long the pipes may take to close after the whole group was killed.
 const AFTER_KILL: Duration = Duration::from_millis(200);
-/// A program that was just written can be busy while another process is starting a program.
+/// Retries of a start that fails because the program file was just written and is still busy.
 pub(crate) const BUSY_TRIES: u32 = 20;
 pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// How long processes that left the group may take to disappear after they were killed.
-const NOBODY_LEFT: Duration = Duration::from_secs(10);
+/// How long processes that left the group may take to end after they were killed.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A command, and how it may run.
 #[derive(Debug, Clone)]
@@ -79,8 +79,8 @@ pub trait Watcher {
     /// The command is running as this process.
     fn started(&mut self, _pid: u32) {}
 
-    /// Called periodically with the time the command has run so far. It may take its time: the command is only blocked
-    /// by a full pipe, but its time limit is not checked until this returns.
+    /// Called periodically with the time the command has run so far. It may be slow: only a full pipe blocks the
+    /// command, but its time limit is not checked until this returns.
     fn look(&mut self, running_for: Duration) -> Watch;
 }
 
@@ -133,13 +133,13 @@ impl Finished {
 /// Why the command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("there is no program to run")]
+    #[error("no program to run")]
     NoProgram,
-    #[error("the program {program} is not found")]
+    #[error("program not found: {program}")]
     NotFound { program: String },
-    #[error("the folder {folder} to run in is not there")]
+    #[error("working folder not found: {folder}")]
     NoFolder { folder: String },
-    #[error("the program {program} may not be executed")]
+    #[error("program is not executable: {program}")]
     NotExecutable { program: String },
     #[error("cannot run {program}")]
     Failed { program: String, source: io::Error },
@@ -222,9 +222,9 @@ impl Task {
         self
     }
 
-    /// Everything the command started is ended with it, including processes that left its group: everything below this
-    /// process at that time, and everything with the mark in its environment, which the command gets. Only for a
-    /// process that does nothing else meanwhile and [adopts orphans](crate::adopt_orphans).
+    /// Everything that the command started is ended with it, including processes that left its group: everything below
+    /// this process at that time, and everything with the mark in its environment, which the command gets. Only for a
+    /// process that does nothing else and [adopts orphans](crate::adopt_orphans).
     pub fn everything(&mut self, mark: Mark) -> &mut Self {
         for (name, value) in &mark.variables {
             self.environment.set(name, value);
@@ -243,7 +243,7 @@ impl Task {
         self.run_watched(&mut |_| Watch::GoOn)
     }
 
-    /// `while_running` gets how long the command has run so far; see [`Watcher::look`].
+    /// `while_running` gets the time the command has run so far; see [`Watcher::look`].
     pub fn run_watched(&self, while_running: &mut dyn FnMut(Duration) -> Watch) -> Result<Finished, StartError> {
         self.run_under(&mut |running_for| while_running(running_for))
     }
@@ -383,7 +383,7 @@ struct Stream {
 
 impl Stream {
     fn new(pipe: OwnedFd) -> io::Result<Self> {
-        Ok(Self { pipe: Some(never_blocking(pipe)?), captured: Captured::default() })
+        Ok(Self { pipe: Some(nonblocking(pipe)?), captured: Captured::default() })
     }
 
     /// Reads what is available.
@@ -398,26 +398,26 @@ impl Stream {
                     transcript.push(&buffer[..length]);
                 }
             }
-            Err(later) if is_later(&later) => {}
+            Err(later) if would_block(&later) => {}
             Err(failed) => return Err(failed),
         }
         Ok(())
     }
 }
 
-fn never_blocking(pipe: OwnedFd) -> io::Result<std::fs::File> {
+fn nonblocking(pipe: OwnedFd) -> io::Result<std::fs::File> {
     fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
     Ok(pipe.into())
 }
 
-fn is_later(failed: &io::Error) -> bool {
+fn would_block(failed: &io::Error) -> bool {
     matches!(failed.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 impl Pipes {
     fn adopt(&mut self, child: &mut Child, stdin: Option<&[u8]>) -> io::Result<()> {
         if let (Some(pipe), Some(bytes)) = (child.stdin.take(), stdin) {
-            self.stdin = Some((never_blocking(pipe.into())?, bytes.to_vec()));
+            self.stdin = Some((nonblocking(pipe.into())?, bytes.to_vec()));
         }
         if let Some(pipe) = child.stdout.take() {
             self.stdout = Stream::new(pipe.into())?;
@@ -457,7 +457,7 @@ impl Pipes {
             Ok(written) => {
                 left.drain(..written);
             }
-            Err(later) if is_later(&later) => {}
+            Err(later) if would_block(&later) => {}
             Err(_) => left.clear(),
         }
         if left.is_empty() {
@@ -486,7 +486,7 @@ impl Running<'_> {
     fn follow(&mut self, watcher: &mut dyn Watcher) -> io::Result<Finished> {
         self.until_the_leader_ends(watcher)?;
         let duration = self.started.elapsed();
-        // From now on the pidfd is always readable.
+        // The pidfd stays readable from now on, so polling it would never wait.
         self.pipes.leader = None;
         self.drain(LINGER)?;
         // The leader is not reaped yet, so the signal reaches its group and no other.
@@ -509,13 +509,13 @@ impl Running<'_> {
 
     fn until_the_leader_ends(&mut self, watcher: &mut dyn Watcher) -> io::Result<()> {
         let mut watched = self.started;
-        let mut pause = LOOK_AT_ONCE;
+        let mut pause = POLL_MIN;
         while !self.group.leader_ended()? {
             let at_most = match (&self.pipes.leader, self.pipes.output_closed()) {
-                (Some(_), _) => LOOK_IF_IT_RINGS.min(self.until_the_next(watched)),
-                (None, false) => LOOK,
+                (Some(_), _) => POLL_WITH_PIDFD.min(self.time_to_next_task(watched)),
+                (None, false) => POLL,
                 (None, true) => {
-                    pause = (pause * 2).min(LOOK);
+                    pause = (pause * 2).min(POLL);
                     pause
                 }
             };
@@ -534,13 +534,13 @@ impl Running<'_> {
                     tree::reap_adopted(self.group.leader());
                 }
             }
-            self.hurry();
+            self.enforce_limits();
         }
         Ok(())
     }
 
     /// Time until the next task that no pipe announces.
-    fn until_the_next(&self, watched: Instant) -> Duration {
+    fn time_to_next_task(&self, watched: Instant) -> Duration {
         let left = |since: Instant, length: Duration| length.saturating_sub(since.elapsed());
         let mut next = left(watched, self.task.watch_every);
         if self.stopped.is_none() {
@@ -549,11 +549,11 @@ impl Running<'_> {
         if let Some(asked_at) = self.asked_at.filter(|_| !self.killed) {
             next = next.min(left(asked_at, self.task.grace));
         }
-        next.max(LOOK_AT_ONCE)
+        next.max(POLL_MIN)
     }
 
     fn end_everything(&self, mark: &Mark) -> Vec<u32> {
-        tree::end_below(mark, self.group.leader(), NOBODY_LEFT)
+        tree::end_below(mark, self.group.leader(), KILL_PATIENCE)
     }
 
     fn kill(&mut self) {
@@ -562,7 +562,7 @@ impl Running<'_> {
     }
 
     /// Ends a command that ran too long or was interrupted, first with SIGTERM.
-    fn hurry(&mut self) {
+    fn enforce_limits(&mut self) {
         if self.stopped.is_none() {
             if let Some(signal) = self.held_back.signal() {
                 self.stop(Stopped::Interrupted(signal));
@@ -589,7 +589,7 @@ impl Running<'_> {
             if left.is_zero() {
                 return Ok(());
             }
-            self.pipes.attend(self.task.keep, left.min(LOOK))?;
+            self.pipes.attend(self.task.keep, left.min(POLL))?;
         }
         Ok(())
     }

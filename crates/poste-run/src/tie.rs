@@ -16,7 +16,7 @@ use crate::run::{BUSY_PAUSE, BUSY_TRIES};
 /// The exit codes of a shell that cannot start a program.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// The parent is gone, so the command is not needed.
+/// The parent has died, so the command is not needed.
 const ORPHANED: u8 = 125;
 
 /// Arguments for the intermediate program: the parent whose end it shares, and the program to become.
@@ -30,14 +30,14 @@ pub(crate) fn arguments(program: &OsString, arguments: &[OsString]) -> Vec<OsStr
 pub fn become_tied(mut words: impl Iterator<Item = OsString>) -> (u8, String) {
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let (Some(parent), Some(program)) = (parent, words.next()) else {
-        return (NOT_FOUND, "which parent, and which program?".to_owned());
+        return (NOT_FOUND, "expected a parent pid and a program".to_owned());
     };
     if let Err(failed) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return (ORPHANED, format!("cannot be tied to its parent: {failed}"));
+        return (ORPHANED, format!("could not tie it to its parent: {failed}"));
     }
     // The parent may have died before the request.
     if getppid() != Some(parent) {
-        return (ORPHANED, "its parent is gone".to_owned());
+        return (ORPHANED, "its parent has died".to_owned());
     }
     let arguments: Vec<OsString> = words.collect();
     for _ in 0..BUSY_TRIES {

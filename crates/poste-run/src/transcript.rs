@@ -1,4 +1,4 @@
-//! The output of a command, in a file that can be read meanwhile and never grows beyond a limit.
+//! The output of a command, in a file that can be read at any time and never grows beyond a limit.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::capture::{Captured, Keep};
 use crate::files;
 
-/// Where output goes, and how much of it is kept: at first all of it; once there is too much, its beginning and its
+/// Where output goes, and how much of it is kept: all of it at first; once there is too much, its beginning and its
 /// end.
 #[derive(Debug, Clone)]
 pub struct TranscriptFile {
@@ -32,14 +32,14 @@ impl Transcript {
         Ok(Self { to: to.clone(), file: Some(file), length: 0, captured: Captured::default(), failed: None })
     }
 
-    /// A file that can no longer be written, for example on a full disk, is no reason to stop the command.
+    /// A write error, for example on a full disk, does not stop the command.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.captured.push(self.to.keep, bytes);
         let Some(file) = &mut self.file else { return };
         let written = if self.length + bytes.len() <= self.to.max {
             file.write_all(bytes).map(|()| self.length + bytes.len())
         } else {
-            self.write_anew()
+            self.rewrite()
         };
         match written {
             Ok(length) => self.length = length,
@@ -51,7 +51,7 @@ impl Transcript {
     }
 
     /// Replaces the file's content with the beginning and the end of the output.
-    fn write_anew(&mut self) -> io::Result<usize> {
+    fn rewrite(&mut self) -> io::Result<usize> {
         let fresh = self.to.path.with_extension("new");
         let text = self.captured.with_gap();
         let mut file = files::anew(&fresh)?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_keeps_its_beginning_and_its_end_and_fills_no_disk() {
+    fn a_flood_keeps_its_beginning_and_end_within_the_limit() {
         let folder = tempfile::tempdir().unwrap();
         let to = TranscriptFile { path: folder.path().join("output"), keep: Keep { head: 10, tail: 20 }, max: 200 };
         let mut transcript = Transcript::create(&to).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_written_stops_nobody() {
+    fn a_write_error_does_not_stop_the_command() {
         let to = TranscriptFile { path: PathBuf::from("never-opened"), keep: Keep::default(), max: 1 << 20 };
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut transcript =
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_its_place_holds_nobody_up() {
+    fn a_pipe_or_folder_in_its_place_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let to = TranscriptFile { path: folder.path().join("output"), keep: Keep { head: 10, tail: 20 }, max: 100 };
         let mut transcript = Transcript::create(&to).unwrap();

@@ -1,5 +1,5 @@
-//! Finds and ends everything that a command started, including processes that left its group. They are found by their
-//! ancestors and by a mark in their environment.
+//! Finds and ends everything that a command started, including processes that left its group. Processes are found by
+//! their ancestors and by a mark in their environment.
 //!
 //! An orphaned process goes to its nearest ancestor that adopts orphans. A supervisor adopts them ([`adopt_orphans`]),
 //! so everything the command started is still below it. Once the supervisor is dead, only the mark is left: a process
@@ -146,20 +146,20 @@ pub(crate) fn end_below(mark: &Mark, leader: Pid, at_most: Duration) -> Vec<u32>
     // Usually no process is left, and scanning every process of the machine takes longer than many commands. The
     // kernel's list of children may miss one while another is removed from it. Only this process removes children, by
     // reaping, and it does not do so here. Even so, the list is trusted only if it stays the same.
-    let is_over = |pid: &u32| i32::try_from(*pid).is_ok_and(|pid| pid == leader.as_raw_pid()) && is_dead(*pid);
+    let has_ended = |pid: &u32| i32::try_from(*pid).is_ok_and(|pid| pid == leader.as_raw_pid()) && is_dead(*pid);
     let first = children();
-    if first.as_ref().is_some_and(|children| children.iter().all(is_over)) && first == children() {
+    if first.as_ref().is_some_and(|children| children.iter().all(has_ended)) && first == children() {
         return Vec::new();
     }
     end(|all| own(all, mark), Some(leader), at_most)
 }
 
-fn end(who: impl Fn(&BTreeMap<u32, Seen>) -> BTreeSet<u32>, not_to_reap: Option<Pid>, at_most: Duration) -> Vec<u32> {
+fn end(pick: impl Fn(&BTreeMap<u32, Seen>) -> BTreeSet<u32>, not_to_reap: Option<Pid>, at_most: Duration) -> Vec<u32> {
     let until = Instant::now() + at_most;
     let mut pause = PAUSE;
     loop {
         let all = processes();
-        let mut found: Vec<(u32, Seen)> = who(&all).into_iter().map(|pid| (pid, all[&pid])).collect();
+        let mut found: Vec<(u32, Seen)> = pick(&all).into_iter().map(|pid| (pid, all[&pid])).collect();
         found.retain(|(pid, seen)| {
             let is_ours = seen.parent == std::process::id();
             if seen.is_dead && is_ours {
@@ -188,12 +188,12 @@ pub fn end_process(pid: u32) {
     }
 }
 
-/// A pid may be reused once its process is gone. So open a pidfd first, and then verify the start time.
+/// A pid may be reused once its process has ended. So open a pidfd first, then verify the start time.
 fn signal_to(pid: u32, started: u64, signal: Signal) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(held) = pidfd_open(number, PidfdFlags::empty()) else { return };
     if seen(pid).is_some_and(|now| now.started == started) {
-        // Fails if the process has ended or belongs to another user. This process can do nothing more then.
+        // Fails if the process has ended or belongs to another user. Nothing more can be done then.
         let _ = pidfd_send_signal(held, signal);
     }
 }

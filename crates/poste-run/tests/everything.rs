@@ -140,5 +140,5 @@ fn what_is_not_there_is_told_before_anything_starts() {
     let mut task = poste_run::Task::new("no-such-program-of-anybody", Vec::<String>::new());
     task.tied_by(RUN_ONE, &["tied"]);
     let error = task.run().expect_err("there is none").to_string();
-    assert_eq!(error, "the program no-such-program-of-anybody is not found");
+    assert_eq!(error, "program not found: no-such-program-of-anybody");
 }

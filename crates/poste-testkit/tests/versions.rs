@@ -55,7 +55,7 @@ impl Desk {
         let output = self.run(NOW, words, "readers");
         let talk = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), NEEDS_UPGRADE, "{words}: {talk}");
-        assert!(talk.contains("upgrade poste to one that knows version 2"), "{talk}");
+        assert!(talk.contains("upgrade poste to a release that supports version 2"), "{talk}");
         assert_eq!(self.records(), before);
     }
 

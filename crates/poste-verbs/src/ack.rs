@@ -15,8 +15,9 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// A word to the sender
+    /// Note to the sender
     pub note: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

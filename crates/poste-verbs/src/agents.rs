@@ -1,4 +1,4 @@
-//! Lists who is registered.
+//! Lists the registered agents.
 
 use poste_core::views::{self, RosterEntry};
 use schemars::JsonSchema;
@@ -9,13 +9,14 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Retired ones too
+    /// Include retired agents
     #[serde(default)]
     pub all: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The agents, active ones only unless `all` is set.
     pub agents: Vec<RosterEntry>,
 }
 
@@ -28,7 +29,7 @@ impl Verb for Input {
         let mut agents = views::roster(desk.office.store())?;
         agents.retain(|entry| self.all || entry.active);
         if agents.is_empty() {
-            desk.say(note!("nobody is registered; register somebody: " [register, name = "NAME", role = "ROLE"]));
+            desk.say(note!("no agents yet; register one: " [register, name = "NAME", role = "ROLE"]));
         }
         Ok(Answered::new(Answer { agents }))
     }

@@ -1,4 +1,4 @@
-//! Agrees on a proposal. The last word may write what was agreed into a shared context.
+//! Agrees on a proposal. The last party to agree may write the result into a shared context.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,15 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The number of the proposal
+    /// The proposal's number
     pub number: MessageNo,
-    /// A word with it, Markdown
+    /// Note to the other parties, Markdown
     pub note: Option<String>,
-    /// Once everybody has agreed: write it down in this context
+    /// Context to write the result to once all parties have agreed
     pub context: Option<ContextName>,
-    /// With a context: under this key; otherwise what the payload has as "interface" or "name"
+    /// Key in that context; default: the payload's "interface" or "name"
     pub key: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -38,12 +39,13 @@ pub struct Input {
 pub struct Answer {
     #[serde(flatten)]
     pub agreement: AgreementView,
-    /// The reply that says so; null with --list, or when the speaker had agreed before.
+    /// The reply that records the agreement; null if this call sent none.
     pub message: Option<MessageNo>,
+    /// Log position of that reply.
     pub position: Option<Position>,
-    /// It was said before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
-    /// What was written now, with --context.
+    /// The context version that this call wrote.
     pub version: Option<VersionAnswer>,
 }
 
@@ -55,7 +57,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let number = self.number;
         let proposal = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
-        // What cannot be written down is told before anybody has given their word.
+        // Fail before agreeing if the result could not be written down.
         let record = match &self.context {
             Some(name) => Some(Record::of(desk, &self, &proposal, name)?),
             None => None,
@@ -68,7 +70,7 @@ impl Verb for Input {
             let name = record.context;
             match standing.agreed {
                 true => version = write_down(desk, &self, record, id.then("context"))?,
-                false => desk.say(note!("it is written into {name} by whoever agrees last, with " {context = name})),
+                false => desk.say(note!("the last party to agree writes it into {name}, with " {context = name})),
             }
         }
         let agreement = find(desk, number)?;
@@ -80,7 +82,7 @@ impl Verb for Input {
     }
 }
 
-/// Says yes. `None`: the speaker has said so before, and wants to write it down now.
+/// Agrees. `None`: the caller agreed before, and now only writes the result down.
 fn agree(
     desk: &mut Desk<'_>,
     input: &Input,
@@ -107,8 +109,8 @@ fn agree(
         let prepared = desk.proposal(intent, Some(content.clone()), Some(id.clone()))?;
         match desk.decide(&prepared) {
             Ok((outcome, Effect::Agreed(agreed))) => return Ok(Some((agreed, outcome.position, outcome.repeat))),
-            Ok(_) => return Err(Error::odd_effect("the word")),
-            // Its own delivery has ended before, by an ack or a reply: agreeing is still to be said.
+            Ok(_) => return Err(Error::odd_effect("the agreement")),
+            // The caller's own delivery has ended, by an ack or a reply. It can still agree.
             Err(error) if ends.is_some() && is_about_ending(&error) => {
                 ends = None;
                 id = id.then("ended");
@@ -119,7 +121,7 @@ fn agree(
     }
 }
 
-/// Everybody else who was asked and has not retired since, and whoever asked. With only those two, the reply finds its way by itself.
+/// The proposer and all other active parties. Empty if that is only the proposer, who gets the reply anyway.
 fn others(desk: &Desk<'_>, proposal: &MessageView) -> Result<Vec<Address>> {
     let speaker = desk.speaker()?;
     let mut to: Vec<Address> = vec![Address::Agent(proposal.from.parse()?)];
@@ -139,7 +141,7 @@ fn is_about_ending(error: &Error) -> bool {
     codes.into_iter().any(|code| error.is(code))
 }
 
-/// What is to be written down where.
+/// What to write to which context.
 struct Record<'a> {
     context: &'a ContextName,
     key: String,
@@ -161,17 +163,17 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Puts what was agreed into the structured part of a context, beside what is there. `None`: it is there already.
+/// Adds the payload to the structured part of a context, next to its other keys. `None`: it was written before.
 fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>, id: RecordId) -> Result<Option<VersionAnswer>> {
     let Record { context: name, key, payload } = record;
     let number = input.number;
     let mut change = Change { summary: Some(format!("{key} is agreed")), id: None, secrets: input.secrets };
-    // Others write other things down at the same time: theirs stay, this one is put beside them.
+    // Other agents may add their keys at the same time. Keep those, and try again.
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
         let written = find(desk, number)?.written;
         if let Some(written) = written.iter().find(|written| written.context == **name) {
-            desk.say(format!("it was written into context {name} before, as version {}", written.version));
+            desk.say(format!("already written into context {name}, as version {}", written.version));
             return Ok(None);
         }
         change.id = Some(desk.free_id(&id)?);
@@ -196,18 +198,18 @@ fn write_down(desk: &mut Desk<'_>, input: &Input, record: &Record<'_>, id: Recor
             }
         }
     }
-    Err(Error::conflict(format!("context {name} changes faster than it can be written to"))
+    Err(Error::conflict(format!("context {name} changes too often to be written to"))
         .hint(note!("lock it first: " [context lock, name = name])))
 }
 
-/// What an interface calls itself.
+/// The name in the payload, used as its key.
 fn key_of(payload: &RawValue) -> Result<String> {
     let fields: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(payload.get()).ok();
     let named = fields.and_then(|fields| {
         ["interface", "name"].iter().find_map(|key| serde_json::from_str::<String>(fields.get(*key)?.get()).ok())
     });
     named.filter(|key| !key.is_empty()).ok_or_else(|| {
-        Error::usage("under which key? The payload has neither \"interface\" nor \"name\"")
+        Error::usage("no key: the payload has neither \"interface\" nor \"name\"")
             .hint(note!("name it: " {key = "KEY"}))
     })
 }

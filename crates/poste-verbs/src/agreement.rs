@@ -12,7 +12,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The number of the proposal
+    /// The proposal's number
     pub number: MessageNo,
 }
 

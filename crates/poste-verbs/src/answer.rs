@@ -1,4 +1,4 @@
-//! What comes back from a verb.
+//! A verb's answer, with its notes and warnings.
 
 use poste_core::fold::Outcome;
 use poste_core::log::{MessageNo, Position};
@@ -9,23 +9,23 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::note::Note;
 
-/// The answer of a verb and what belongs to it.
+/// A verb's answer and everything that goes with it.
 #[derive(Debug)]
 pub struct Answered<A> {
     pub answer: A,
-    /// What to know before it is read.
+    /// Notes to read before the answer.
     pub first: Vec<Note>,
-    /// What to do or to know next.
+    /// Next steps and other notes.
     pub next: Vec<Note>,
-    /// What a person must not miss, whatever they asked for.
+    /// Warnings, shown in every output format.
     pub warnings: Vec<Note>,
-    /// What the answer puts before the caller. Confirm it with [`Desk::confirm`](crate::Desk::confirm) after it was
-    /// printed, so that nothing counts as shown that nobody saw.
+    /// What the answer shows to the caller. Pass it to [`Desk::confirm`](crate::Desk::confirm) once the answer is
+    /// printed: nothing counts as shown before that.
     pub marks: Vec<Mark>,
-    /// What the verb wrote, for a surface that cannot show the answer.
+    /// What the verb wrote, to report if the answer cannot be shown.
     pub stored: Vec<Stored>,
-    /// The answer tells of something that is not as it should be: nothing was found, or what was found is damaged. A
-    /// surface gives the answer first, then this error.
+    /// A problem with the answer: nothing was found, or something is damaged. A surface prints the answer, then this
+    /// error.
     pub failed: Option<Box<Error>>,
 }
 
@@ -62,13 +62,13 @@ impl<A> Answered<A> {
         self
     }
 
-    /// Something was written that is no single record.
+    /// Adds a write that is not a single record.
     pub fn stored(mut self, what: impl Into<String>) -> Self {
         self.stored.push(Stored { what: what.into(), id: None });
         self
     }
 
-    /// As [`Self::but`], of an answer that goes past what is damaged: nobody may take what is left for the whole.
+    /// As [`Self::but`], for an answer that leaves out damaged parts, so that it is not taken as complete.
     pub fn damaged(mut self, damage: Vec<String>) -> Self {
         if damage.is_empty() {
             return self;
@@ -77,7 +77,7 @@ impl<A> Answered<A> {
         self.but(Error::damaged())
     }
 
-    /// Everything that is said beside the answer.
+    /// All notes around the answer.
     pub(crate) fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
         let failed = self.failed.as_mut().into_iter().flat_map(|error| error.notes_mut());
         self.first.iter_mut().chain(&mut self.next).chain(&mut self.warnings).chain(failed)
@@ -96,7 +96,7 @@ impl<A> Answered<A> {
     }
 }
 
-/// Something that is put before the caller.
+/// Something that an answer shows to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     Shown(Vec<MessageNo>),
@@ -106,21 +106,22 @@ pub enum Mark {
 /// A write that is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// What it is, in a few words.
+    /// A short description.
     pub what: String,
-    /// `None`: it is no single record.
+    /// `None`: not a single record.
     pub id: Option<RecordId>,
 }
 
 /// The answer of verbs that change one message's delivery.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Changed {
+    /// The message's number.
     pub number: MessageNo,
-    /// The record that did it.
+    /// Log position of the record.
     pub position: Option<Position>,
-    /// What happened, in a word: done, failed, released …
+    /// What happened: done, failed, released …
     pub what: String,
-    /// The same change was made before, under the same id.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 

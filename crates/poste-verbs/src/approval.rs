@@ -1,4 +1,4 @@
-//! Shows a question that wants a decision, and what became of it. Whoever waits for the decision asks again.
+//! Shows an approval and its decision. A surface that waits for the decision asks again.
 
 use poste_core::log::MessageNo;
 use poste_core::views::{self, ApprovalView};
@@ -10,6 +10,7 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The question's number
     pub number: MessageNo,
 }
 
@@ -24,10 +25,10 @@ impl Verb for Input {
     }
 }
 
-/// The question of a number, or what helps to find one.
+/// The approval with this number, or an error that helps to find it.
 pub(crate) fn find(desk: &Desk<'_>, number: MessageNo) -> Result<ApprovalView> {
     views::approval(desk.office.store(), number, desk.now()?)?.ok_or_else(|| {
-        Error::not_found(format!("message {number} asks for no approval"))
-            .hint(note!("see what does: " [approvals, all = true]))
+        Error::not_found(format!("message {number} does not ask for approval"))
+            .hint(note!("list approvals: " [approvals, all = true]))
     })
 }

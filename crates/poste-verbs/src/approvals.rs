@@ -1,4 +1,4 @@
-//! Lists what waits for a decision.
+//! Lists approvals.
 
 use poste_core::views::{self, Approvals, ApprovalsQuery};
 use schemars::JsonSchema;
@@ -8,15 +8,15 @@ use crate::{Access, Answered, Desk, Result, Verb};
 
 pub const LIMIT_DEFAULT: u16 = 50;
 
-/// Without any of the first three: what the caller has to decide, and what it asked.
+/// Without `mine`, `asked` and `all`: pending questions that the caller has to decide, and those it asked
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// What waits for a decision by the caller
+    /// Only pending questions that the caller has to decide
     pub mine: bool,
-    /// What the caller asked and nobody decided yet
+    /// Only pending questions that the caller asked
     pub asked: bool,
-    /// Everybody's, decided or not, the newest first
+    /// Questions of all agents, decided or not, newest first
     pub all: bool,
     /// Maximum number of questions
     pub limit: u16,
@@ -36,7 +36,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Approvals>> {
         let found = self.find(desk)?;
         if found.approvals.is_empty() {
-            desk.say("nothing waits for a decision");
+            desk.say("no approvals are pending");
         }
         Ok(Answered::new(found))
     }

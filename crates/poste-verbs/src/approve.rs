@@ -1,4 +1,4 @@
-//! Decides what somebody asked: with its first choice, or another one it offers.
+//! Decides an approval: approves it, or picks another of its choices.
 
 use poste_core::fold::Effect;
 use poste_core::log::{ApprovalAnswer, Body, Content, Intent, MessageNo, Position, Send};
@@ -14,13 +14,15 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The question's number
     pub number: MessageNo,
-    /// Another choice than to approve
+    /// The choice to pick; default: approve
     pub choice: Option<Word>,
-    /// A word to whoever asked, Markdown
+    /// Note to the asker, Markdown
     #[serde(default, deserialize_with = "input::bytes")]
     #[schemars(with = "String", extend("default" = ""))]
     pub note: Vec<u8>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -28,15 +30,19 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The question's number.
     pub number: MessageNo,
+    /// The choice that was picked.
     pub choice: Word,
-    /// Who asked, and is told.
+    /// The agent that asked, and is sent the decision.
     pub asker: Name,
-    /// The message that says so.
+    /// The message with the decision.
     pub answer: MessageNo,
+    /// Log position of the record.
     pub position: Option<Position>,
+    /// Idempotency key of this write.
     pub id: RecordId,
-    /// It was decided before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 

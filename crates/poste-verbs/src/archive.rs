@@ -10,28 +10,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Access, Answered, Desk, Error, Kind, Result, Verb, input};
 
-/// How often one batch is looked at again because somebody wrote into it meanwhile.
-const LOOKS_MAX: usize = 10;
+/// How often a batch is read again because its conversations changed.
+const RETRIES_MAX: usize = 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Finished for so long, instead of the retention time
+    /// Minimum time since a conversation finished; default: the retention time
     #[serde(default, rename = "older", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub older_ms: Option<i64>,
-    /// Only say what would be archived
+    /// Only report what would be archived
     #[serde(default)]
     pub dry_run: bool,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Conversations that were archived.
     pub conversations: usize,
+    /// Messages in them.
     pub messages: usize,
     /// Conversations that are not finished, or not for long enough.
     pub kept: usize,
+    /// Archive files that were written.
     pub files: Vec<String>,
+    /// Nothing was written.
     pub dry_run: bool,
 }
 
@@ -42,7 +46,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         if !self.dry_run {
-            // Before any file is written: a name nobody has would leave it behind.
+            // Before any file is written: with an unknown agent, the file would be left behind.
             desk.agent()?;
         }
         let retention_ms = match self.older_ms {
@@ -53,20 +57,20 @@ impl Verb for Input {
         let last = views::newest_message(desk.office.store())?.0;
         let mut answer = Answer { dry_run: self.dry_run, ..Answer::default() };
         let mut from = Some(MessageNo(1));
-        let mut looks = 0;
+        let mut retries = 0;
         while let Some(number) = from {
             let batch = views::finished(desk.office.store(), before, number)?;
             if !batch.conversations.is_empty() && !self.dry_run {
                 match keep(desk, &batch) {
                     Ok(file) => answer.files.push(file),
-                    Err(error) if is_outrun(&error) && looks < LOOKS_MAX => {
-                        looks += 1;
+                    Err(error) if has_changed(&error) && retries < RETRIES_MAX => {
+                        retries += 1;
                         continue;
                     }
                     Err(error) => return Err(error),
                 }
             }
-            looks = 0;
+            retries = 0;
             answer.kept += batch.kept;
             answer.conversations += batch.conversations.len();
             answer.messages += batch.messages;
@@ -77,12 +81,12 @@ impl Verb for Input {
     }
 }
 
-/// First the file, then the record that names it.
+/// Writes the file, then the record that names it.
 fn keep(desk: &mut Desk<'_>, batch: &ArchiveBatch) -> Result<String> {
     let archive = desk.office.write_archive(batch)?;
     let proposal = desk.proposal(Intent::Archive(archive.clone()), None, None)?;
     if let Err(error) = desk.decide(&proposal) {
-        // Refused, or not even tried: no record names the file. With an unknown outcome it must stay.
+        // Refused or not attempted: no record names the file. With an unknown outcome it must stay.
         if error.code.is_some() || error.kind == Kind::Busy {
             desk.office.discard_archive(&archive)?;
         }
@@ -91,7 +95,7 @@ fn keep(desk: &mut Desk<'_>, batch: &ArchiveBatch) -> Result<String> {
     Ok(archive.file)
 }
 
-/// Somebody wrote into one of the conversations, or archived it, between looking and asking.
-fn is_outrun(error: &Error) -> bool {
+/// One of the conversations was written to or archived after the batch was read.
+fn has_changed(error: &Error) -> bool {
     error.is(Code::NotFinished) || error.is(Code::NothingToDo)
 }

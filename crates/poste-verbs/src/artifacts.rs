@@ -1,4 +1,4 @@
-//! Files that a message speaks of, recorded as they are now.
+//! Files that belong to a message, recorded as they are now.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use poste_core::log::Artifact;
 
 use crate::{Desk, Error, Result};
 
-/// Files named in an input, by what is to be recorded of them.
+/// Files named in an input, by how they are recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Named<'a> {
-    /// They exist: size and digest are recorded.
+    /// They exist; size and digest are recorded.
     pub present: &'a [PathBuf],
     /// They are copied into the office.
     pub attached: &'a [PathBuf],
-    /// They will come; nothing is checked.
+    /// They will be written later; nothing is checked.
     pub later: &'a [PathBuf],
 }
 
@@ -32,7 +32,7 @@ impl Named<'_> {
         if self.len() == 0 {
             return Ok(Vec::new());
         }
-        // The fold refuses too many as well, but only after each was read and the attached ones were copied.
+        // The fold checks this too, but only after every file was read and attachments were copied.
         if self.len() > limits::ARTIFACTS_MAX {
             return Err(
                 Error::refused(format!("more than {} artifacts", limits::ARTIFACTS_MAX)).code(Code::TooLarge.word())
@@ -45,7 +45,7 @@ impl Named<'_> {
             artifacts.push(tree.present(root, path)?);
         }
         for path in self.attached {
-            let blobs = desk.office.store().blobs().ok_or_else(|| Error::usage("this office keeps no blobs"))?;
+            let blobs = desk.office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
             artifacts.push(tree.attach(root, path, blobs)?);
         }
         for path in self.later {
@@ -55,7 +55,7 @@ impl Named<'_> {
     }
 }
 
-/// A file that is not there, or empty, may be one that is still being written.
+/// Adds a hint to errors about missing or empty files, which may not be finished yet.
 pub fn suggest_later(error: Error) -> Error {
     if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
         return error.hint(note!("if it is still being written, say so: " {artifact_later = "PATH"}));

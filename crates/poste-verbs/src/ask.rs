@@ -25,20 +25,20 @@ pub struct Input {
     pub to: String,
     /// The question, in one line
     pub subject: String,
-    /// Markdown
+    /// Details, Markdown
     #[serde(default, deserialize_with = "input::bytes")]
     #[schemars(with = "String", extend("default" = ""))]
     pub body: Vec<u8>,
-    /// What may be answered, in this order; otherwise approve and deny
+    /// Choices, in this order; default: approve and deny
     #[serde(default)]
     pub choices: Vec<Word>,
-    /// What is decided when nobody answers in time
+    /// The choice that applies at the deadline
     pub default: Option<Word>,
-    /// Until when: 30m, 2h, or a moment
+    /// Deadline: 30m, 2h, or a timestamp
     #[serde(default, deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub by: Option<When>,
-    /// It is a plan, not a question
+    /// Ask for approval of a plan instead of a question
     #[serde(default)]
     pub plan: bool,
     /// A brief context for the request
@@ -46,7 +46,7 @@ pub struct Input {
     /// Structured data
     #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<Box<RawValue>>,
-    /// Files it speaks of; size and digest are recorded
+    /// Related files; size and digest are recorded
     #[serde(default)]
     pub artifacts: Vec<PathBuf>,
     /// Files to copy into the office
@@ -54,7 +54,9 @@ pub struct Input {
     pub attach: Vec<PathBuf>,
     /// The message it answers
     pub reply_to: Option<MessageNo>,
+    /// The conversation to join; default: that of the answered message, or a new one
     pub conversation: Option<Label>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -64,8 +66,9 @@ pub struct Input {
 pub struct Answer {
     #[serde(flatten)]
     pub approval: ApprovalView,
+    /// Idempotency key of this write.
     pub id: RecordId,
-    /// It was asked before under this id; there is no second question.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
@@ -105,13 +108,13 @@ impl Verb for Input {
         let number = sent.number;
         let answer = Answer { approval: find(desk, number)?, id: outcome.id, repeat: outcome.repeat };
         Ok(Answered::new(answer).next(note!(
-            "see what comes of it: " [approval, number = number]
+            "see the decision: " [approval, number = number]
             "; wait for it: " [approval, number = number, wait = true]
         )))
     }
 }
 
-/// Whom a question goes to. `lead` is a word of its own as long as nobody has that name.
+/// The recipients of a question. `lead` means the asker's lead, unless an agent has that name.
 fn asked(desk: &Desk<'_>, asker: &Agent, to: &str) -> Result<Vec<Address>> {
     const LEAD: &str = "lead";
     let name: Name = LEAD.parse()?;

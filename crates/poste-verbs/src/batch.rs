@@ -12,14 +12,15 @@ use crate::{Access, Answered, Desk, Error, Note, Result, Verb, send};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The messages, in order
     pub messages: Vec<send::Input>,
-    /// Repeating the batch under the same id resumes: a message without an id of its own has one derived from it
+    /// Idempotency key: repeating the batch with it resumes; messages without an id get one derived from it
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// What became of each message, in their order.
+    /// The outcome of each message, in the same order.
     pub lines: Vec<Line>,
 }
 
@@ -29,7 +30,7 @@ pub enum Line {
     Sent {
         number: MessageNo,
     },
-    /// It was sent before under its id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     Repeat,
     Refused {
         reason: String,
@@ -50,7 +51,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        desk.agent()?; // a batch without a sender is one mistake, not one for each message
+        desk.agent()?; // without a sender, report one error instead of one per message
         let mut lines: Vec<Option<Line>> = Vec::new();
         let mut proposals = Vec::new();
         for (n, mut message) in (1..).zip(self.messages) {
@@ -71,7 +72,7 @@ impl Verb for Input {
                 Some(refused) => refused,
                 None => {
                     let Some((proposal, outcome)) = decided.next() else {
-                        return Err(Error::internal("the office gave no answer to a message"));
+                        return Err(Error::internal("the office did not answer a message"));
                     };
                     match outcome.verdict {
                         Verdict::Rejected(rejection) => explain(desk.office, proposal, rejection.into())?.into(),
@@ -87,7 +88,7 @@ impl Verb for Input {
     }
 }
 
-/// A message of a batch that has no id of its own is known by its line.
+/// Derives the id of a message without one from the batch's id and the line.
 pub fn set_id(message: &mut send::Input, batch: Option<&RecordId>, line: u64) {
     let id = &mut message.message.id;
     *id = id.take().or_else(|| batch.map(|batch| batch.then(line)));
@@ -95,7 +96,7 @@ pub fn set_id(message: &mut send::Input, batch: Option<&RecordId>, line: u64) {
 
 fn proposal(desk: &Desk<'_>, input: send::Input) -> Result<poste_core::log::Proposal> {
     let proposal = input.proposal(desk)?;
-    // Sealed here once, so that a message over a limit is refused alone and not with its transaction.
+    // Sealed here to check limits: a message over one is refused alone, not with the whole transaction.
     Sealed::seal(&proposal, desk.office.machine()?).map_err(poste_core::Error::from)?;
     Ok(proposal)
 }

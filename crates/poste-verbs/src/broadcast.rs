@@ -12,7 +12,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct Input {
-    /// One line
+    /// Subject, one line
     pub subject: String,
     #[schemars(flatten)]
     pub message: Message,

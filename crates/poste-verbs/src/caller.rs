@@ -1,4 +1,4 @@
-//! On whose behalf a verb runs, what it may touch, and the process it runs in.
+//! The agent that a verb runs for, the files it may use, and the process it runs in.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,25 +13,25 @@ use crate::desk::no_speaker;
 use crate::explain::unknown_agent;
 use crate::{Error, Result};
 
-/// Who calls. Made by the surface from what it knows; nothing in a verb's input can change it.
+/// The agent, session, surface and files of a call. The surface sets them; a verb's input cannot change them.
 #[derive(Debug)]
 pub struct Caller {
-    /// `None`: nobody said who speaks. Verbs that only look need nobody.
+    /// `None`: no agent was named. Verbs that only read work without one.
     pub actor: Option<Name>,
     pub session: Option<Session>,
     /// The surface the call came through.
     pub via: Via,
-    /// What it may touch. The surface opened it.
+    /// The files the call may use, opened by the surface.
     pub files: Files,
 }
 
 impl Caller {
-    /// An agent that something is done for, without a look at files.
+    /// A caller that acts for an agent, without access to files.
     pub fn acting_for(actor: Name, session: Option<Session>, via: Via) -> Self {
         Self { actor: Some(actor), session, via, files: Files::none() }
     }
 
-    /// The speaker as a registered agent.
+    /// The calling agent, which must be registered.
     pub fn agent(&self, office: &Office) -> Result<Agent> {
         let name = self.actor.as_ref().ok_or_else(no_speaker)?;
         match office.agent(name)? {
@@ -40,30 +40,30 @@ impl Caller {
         }
     }
 
-    /// The speaker as an agent mail can come to.
+    /// The calling agent, which must be active.
     pub fn active_agent(&self, office: &Office) -> Result<Agent> {
         let agent = self.agent(office)?;
         if agent.is_active() {
             return Ok(agent);
         }
         let name = &agent.name;
-        Err(Error::refused(format!("{name} is retired, so nothing would come"))
+        Err(Error::refused(format!("{name} is retired and gets no mail"))
             .code("retired")
             .hint(note!("revive it: " [register, name = name, update = true])))
     }
 }
 
-/// What verbs need of the process they run in.
+/// What verbs need from the process they run in.
 #[derive(Debug)]
 pub struct Host {
     pub ids: Ids,
-    /// This program, which is started again to wake agents; `None`: nothing is started.
+    /// This program, which is started again to wake agents. `None`: start nothing.
     pub program: Option<PathBuf>,
-    /// The run this process belongs to, as its environment says.
+    /// The run this process belongs to, according to its environment.
     pub run: Option<Session>,
 }
 
-/// Fresh ids and nonces. Tests give a seed, so that what is printed can be compared.
+/// Generates ids and nonces. Tests set a seed to get comparable output.
 #[derive(Debug, Default)]
 pub struct Ids {
     seed: Option<u64>,
@@ -88,7 +88,7 @@ impl Ids {
         uuid.to_string().parse().expect("a UUID is printable ASCII")
     }
 
-    /// For fences: unpredictable to whoever wrote the message.
+    /// For fences: the sender of a message cannot predict it.
     pub fn nonce(&self) -> String {
         self.bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }

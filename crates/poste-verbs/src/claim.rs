@@ -1,4 +1,4 @@
-//! Claims messages: a lease on each, after its gates were run.
+//! Claims messages and runs their gates.
 
 use poste_core::fold::{Claimed, Code, Effect};
 use poste_core::gates::{Gates, Report};
@@ -16,21 +16,21 @@ use crate::{Access, Answered, Desk, Error, Mark, Note, Result, Verb, gates, inpu
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Otherwise the most urgent
+    /// The message's number; default: the best pending one
     pub number: Option<MessageNo>,
     /// Maximum number of messages
     pub max: u32,
-    /// Only of these types
+    /// Only messages of these types
     #[serde(rename = "type")]
     pub types: Vec<TypeName>,
-    /// How long it is yours: 30m
+    /// Length of the lease, such as 30m
     #[serde(rename = "lease", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub lease_ms: Option<i64>,
-    /// Claiming again under it tells what it won
+    /// Idempotency key: repeating the call with it returns the same claim
     pub id: Option<RecordId>,
-    /// For whoever asks again and again: nothing is proposed unless something is there, and a claim of which nothing passed
-    /// its gates is an answer, not an error.
+    /// For surfaces that poll: propose nothing unless there is mail to claim, and return a claim of which no message
+    /// passed its gates as an answer, not an error.
     #[serde(skip)]
     pub waits: bool,
 }
@@ -43,17 +43,18 @@ impl Default for Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Give it to done, fail, release, extend.
+    /// Pass it to done, fail, release and extend.
     pub token: Position,
+    /// The messages that were claimed.
     pub claims: Vec<ClaimView>,
-    /// What went back to its sender instead, and what its gates found.
+    /// Messages that failed their gates and went back to their senders, with the gates' findings.
     pub returned: Vec<Report>,
-    /// What was released again, because its gates run commands of a poste.toml that is not trusted here.
+    /// Messages that were released again, because their gates run commands of a poste.toml that is not trusted here.
     pub released: Vec<MessageNo>,
 }
 
 impl Answer {
-    /// Something was claimed, and none of it is left.
+    /// Messages were claimed, and none passed its gates.
     pub fn came_to_nothing(&self) -> bool {
         self.claims.is_empty() && !(self.returned.is_empty() && self.released.is_empty())
     }
@@ -61,8 +62,10 @@ impl Answer {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ClaimView {
+    /// When the lease ends unless it is extended, RFC 3339.
     #[serde(serialize_with = "poste_core::time::rfc3339")]
     pub lease_until: Timestamp,
+    /// The whole message.
     pub message: MessageView,
 }
 
@@ -87,7 +90,7 @@ impl Verb for Input {
                 return Err(Error::not_found("nothing to claim").code(Code::NothingToClaim.word()));
             }
         }
-        // Read before the claim: a file that cannot be read must not leave anything claimed.
+        // Read before the claim: an unreadable file must not leave messages claimed.
         let gates = poste_config::gates(desk.office)?;
         if !is_known {
             check_trust(desk, &gates, self.number, &self.types)?;
@@ -124,11 +127,11 @@ fn answered(desk: &mut Desk<'_>, answer: Answer) -> Result<Answered<Answer>> {
     Ok(answered)
 }
 
-/// How what was claimed is brought to its end.
+/// The command that ends this claim.
 fn next_step(desk: &Desk<'_>, message: &MessageView, token: Position) -> Result<Note> {
     let number = message.number;
     Ok(match views::ends_by(desk.office.store(), message)? {
-        views::EndsBy::Accepting => note!("take it over: " [handoff accept, number = number, token = token]),
+        views::EndsBy::Accepting => note!("accept it: " [handoff accept, number = number, token = token]),
         views::EndsBy::Deciding => {
             note!("decide it: " [approve, number = number] ", or " [deny, number = number, reason = "TEXT"])
         }
@@ -139,7 +142,7 @@ fn next_step(desk: &Desk<'_>, message: &MessageView, token: Position) -> Result<
     })
 }
 
-/// Where it is known beforehand that a gate may not be run, nothing is claimed at all.
+/// Refuses the claim if a gate that may not run here is known to apply.
 fn check_trust(desk: &Desk<'_>, gates: &Gates, number: Option<MessageNo>, types: &[TypeName]) -> Result {
     let (what, blocked) = match number {
         Some(number) => {
@@ -152,7 +155,7 @@ fn check_trust(desk: &Desk<'_>, gates: &Gates, number: Option<MessageNo>, types:
     if blocked.is_empty() { Ok(()) } else { Err(gates::untrusted(&what, &blocked)) }
 }
 
-/// The claim came to nothing; what became of it is told.
+/// The error for a claim of which no message passed its gates.
 pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
     let error = match answer.released.first() {
         Some(number) => {
@@ -179,12 +182,12 @@ pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
     Ok(error.partial(answer))
 }
 
-/// Nobody waits for the claim any more, so nobody would work on what it won.
+/// Releases a cancelled claim: its caller is no longer waiting, so nobody would work on the messages.
 fn given_back(desk: &mut Desk<'_>, claim: &RecordId, token: Position, numbers: &[MessageNo]) -> Error {
     for number in numbers {
         let release = Intent::Release(Release { message: *number, token: Some(token) });
         let id = gates::release_id(claim, *number);
-        // A message that went back to its sender is refused, and is not held.
+        // Refused for a message that went back to its sender: that one is not held.
         let released = desk.proposal(release, None, Some(id)).and_then(|proposal| Ok(desk.propose(&proposal)?));
         if let Err(error) = released {
             return ungated(token, error);
@@ -193,16 +196,16 @@ fn given_back(desk: &mut Desk<'_>, claim: &RecordId, token: Position, numbers: &
     gates::cancelled()
 }
 
-/// The claim is committed, and its gates could not be run to their end.
+/// The claim is committed, but its gates could not be completed.
 fn ungated(token: Position, error: Error) -> Error {
     error.hint(note!(
-        "what it claimed with token {token} is held until its lease ends, or released: " [release, number = "N"]
+        "messages claimed with token {token} stay so until their lease ends; release one: " [release, number = "N"]
     ))
 }
 
-/// The claim is committed: what fails afterwards must not read as if it had not been.
+/// The claim is committed: a later failure must not read as if it were not.
 fn stands(token: Position, error: &Error) -> Error {
-    let message = format!("claimed with token {token}, but it cannot be shown: {}", error.message);
+    let message = format!("claimed with token {token}, but the messages cannot be shown: {}", error.message);
     Error::new(Kind::UnknownOutcome, message).hint(note!("the claim stands; see it: " [log show, position = token]))
 }
 
@@ -211,7 +214,7 @@ fn view(desk: &Desk<'_>, gated: gates::Gated) -> Result<Answer> {
     let mut claims = Vec::new();
     for item in items {
         let message = views::message(desk.office.store(), item.number)?
-            .ok_or_else(|| Error::internal("a claimed message is not there"))?;
+            .ok_or_else(|| Error::internal("a claimed message is missing"))?;
         claims.push(ClaimView { lease_until: item.lease_until, message });
     }
     Ok(Answer { token, claims, returned: gated.returned, released: gated.released })

@@ -1,4 +1,4 @@
-//! Decides against what somebody asked.
+//! Denies an approval.
 
 use poste_core::log::MessageNo;
 use poste_core::text::RecordId;
@@ -12,11 +12,13 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The question's number
     pub number: MessageNo,
-    /// Why, Markdown
+    /// The reason, Markdown
     #[serde(default, deserialize_with = "input::bytes")]
     #[schemars(with = "String", extend("default" = ""))]
     pub reason: Vec<u8>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

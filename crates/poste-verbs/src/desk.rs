@@ -1,4 +1,4 @@
-//! An office and a caller together: what verbs work at, and what surrounds every proposal.
+//! An office and a caller together: what verbs work on, and what surrounds every proposal.
 
 use poste_core::Office;
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
@@ -20,21 +20,21 @@ use crate::explain::explain;
 use crate::verb::{Access, Verb};
 use crate::{Note, Result};
 
-/// The code of an error: it takes a name to speak, and none was given.
+/// The code of an error: the call needs an agent, and none was named.
 pub const NO_SPEAKER: &str = "no_speaker";
 
 pub fn no_speaker() -> Error {
-    Error::usage("who speaks? No name was given").code(NO_SPEAKER).hint(note!("pass " @Speaker))
+    Error::usage("no sender was given").code(NO_SPEAKER).hint(note!("pass " @Speaker))
 }
 
-/// Where a verb is carried out.
+/// The office that a verb runs on, and its caller.
 #[derive(Debug)]
 pub struct Desk<'d> {
     pub office: &'d mut Office,
     pub caller: &'d Caller,
     pub host: &'d Host,
     watcher: Option<&'d mut dyn Watcher>,
-    /// Of this machine's `poste.toml`, once that was brought into force: a verb that sends reads it once.
+    /// The schemas of this machine's `poste.toml`, read once per verb that writes.
     schemas: Option<PayloadSchemas>,
     cancelled: Option<&'d Interrupt>,
     stored: Vec<Stored>,
@@ -42,12 +42,12 @@ pub struct Desk<'d> {
     next: Vec<Note>,
 }
 
-/// Whoever follows a verb that takes long.
+/// Follows the progress of a slow verb.
 pub trait Watcher: std::fmt::Debug {
-    /// How far counted work is.
+    /// Reports the progress of counted work.
     fn progress(&mut self, progress: Progress);
 
-    /// Something starts that may take a while.
+    /// Reports the start of something that may take a while.
     fn begins(&mut self, what: &Note);
 }
 
@@ -70,28 +70,28 @@ impl<'d> Desk<'d> {
         Self { watcher: Some(watcher), ..self }
     }
 
-    /// Commands that a verb runs end once this is raised.
+    /// Ends the commands of a verb once this is raised.
     pub fn cancelled_by(self, cancelled: &'d Interrupt) -> Self {
         Self { cancelled: Some(cancelled), ..self }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The caller no longer waits for the answer.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_some_and(Interrupt::is_raised)
     }
 
-    /// The office, and where to tell how far work on it is.
+    /// The office, and a function that reports progress.
     pub fn watched_office(&mut self) -> (&mut Office, impl FnMut(Progress)) {
         let Self { office, watcher, .. } = self;
-        let tell = move |progress| {
+        let report = move |progress| {
             if let Some(watcher) = watcher {
                 watcher.progress(progress);
             }
         };
-        (office, tell)
+        (office, report)
     }
 
-    /// Tells whoever follows that something starts which may take a while.
+    /// Reports the start of something that may take a while.
     pub fn begins(&mut self, what: impl Into<Note>) {
         if let Some(watcher) = &mut self.watcher {
             watcher.begins(&what.into());
@@ -122,13 +122,13 @@ impl<'d> Desk<'d> {
         }
     }
 
-    /// Carries out what this office has committed and nobody has carried out yet. Calling a verb does so too: this is for
-    /// surfaces that settle or wait themselves.
+    /// Carries out the pending actions of this office's commits. Calling a verb does so too: this is for surfaces that
+    /// settle or wait themselves.
     pub fn carry_out(&mut self) -> CarriedOut {
         self.carrier().carry_out(self.office)
     }
 
-    /// Who carries actions out: this process, in the caller's name.
+    /// Carries out actions in this process, in the caller's name.
     pub fn carrier(&self) -> Carrier {
         let (caller, session) = (self.caller.actor.clone(), self.caller.session.clone());
         Carrier { program: self.host.program.clone(), caller, session, via: self.caller.via, remote: false }
@@ -140,10 +140,10 @@ impl<'d> Desk<'d> {
                 self.office.settle()?;
             }
             Access::Writes => {
-                // Verbs look before they propose, and must not see what is over by now.
+                // Verbs look before they propose, and must not see leases and deadlines that have passed.
                 self.office.settle()?;
                 self.schemas = Some(poste_config::sync_policy(self.office)?);
-                // Whoever starts or closes one knows.
+                // Verbs that start or close a session need no warning.
                 if !V::NAME.starts_with("session ") {
                     self.warn_of_session()?;
                 }
@@ -153,7 +153,7 @@ impl<'d> Desk<'d> {
         Ok(())
     }
 
-    /// A session that is over still has its mail taken: words must not be lost to that. But it is said.
+    /// Warns if the caller's session has ended. Its mail is accepted all the same, so that nothing is lost.
     fn warn_of_session(&mut self) -> Result {
         let Some(id) = &self.caller.session else { return Ok(()) };
         if let Some(over) = views::session_over(self.office.store(), id)? {
@@ -166,58 +166,58 @@ impl<'d> Desk<'d> {
         self.warnings.push(note.into());
     }
 
-    /// Says something beside the answer.
+    /// Adds a note to the answer.
     pub fn say(&mut self, note: impl Into<Note>) {
         self.next.push(note.into());
     }
 
-    /// Who speaks. Never a guess.
+    /// The calling agent. Never guessed.
     pub fn speaker(&self) -> Result<Name> {
         self.caller.actor.clone().ok_or_else(no_speaker)
     }
 
-    /// The speaker as a registered agent.
+    /// The calling agent, which must be registered.
     pub fn agent(&self) -> Result<Agent> {
         self.caller.agent(self.office)
     }
 
-    /// Whoever reads, if anybody says so.
+    /// The calling agent, if one was named.
     pub fn reader(&self) -> Result<Option<Agent>> {
         self.caller.actor.as_ref().map(|_| self.agent()).transpose()
     }
 
-    /// The speaker as an agent mail can come to.
+    /// The calling agent, which must be active.
     pub fn active_agent(&self) -> Result<Agent> {
         self.caller.active_agent(self.office)
     }
 
-    /// What marks a message as shown to the caller, if it is for them. Anybody else only looks.
+    /// The mark that shows a message to the caller, if it is addressed to them.
     pub fn shown_mark(&self, number: MessageNo) -> Result<Option<Mark>> {
         let Some(reader) = self.reader()? else { return Ok(None) };
         let is_for_them = views::is_addressed_to(self.office.store(), &reader, number)?;
         Ok(is_for_them.then(|| Mark::Shown(vec![number])))
     }
 
-    /// Whether a supervisor started whoever calls, and watches over it.
+    /// Whether a supervisor started the caller's program and still watches it.
     pub fn is_in_run(&self) -> Result<bool> {
         let Some(session) = &self.caller.session else { return Ok(false) };
         Ok(views::run(self.office.store(), session)?.is_some_and(|run| run.how.is_none()))
     }
 
-    /// A program that waited for an answer has it: to start it once more for that would never end.
+    /// Acknowledges an answer that the caller's program waited for, so that no run is started for it.
     pub fn waited_for(&mut self, answer: MessageNo) -> Result {
         if self.is_in_run()? {
             let ack = self.proposal(Intent::Ack(Ack { message: answer }), None, None)?;
-            // Refused: somebody saw to it already.
+            // A refusal means that it was dealt with already.
             self.propose(&ack)?;
         }
         Ok(())
     }
 
-    /// The files the caller may touch.
+    /// The worktree whose files the caller may use.
     pub fn worktree(&self) -> Result<&'d Worktree> {
         let own = self.caller.files.own();
-        own.ok_or_else(|| Error::refused("no files can be named here").code("no_files"))
+        own.ok_or_else(|| Error::refused("files cannot be named here").code("no_files"))
     }
 
     pub fn now(&self) -> Result<Timestamp> {
@@ -232,13 +232,13 @@ impl<'d> Desk<'d> {
         Ok(self.proposal_as(self.speaker()?, intent, content, id))
     }
 
-    /// In a name that is not the caller's: where a verb registers it, or speaks for the office itself.
+    /// A proposal in another agent's name: one that the verb registers, or the office itself.
     pub fn proposal_as(&self, actor: Name, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Proposal {
         let author = Author { actor, session: self.caller.session.clone(), via: self.caller.via };
         Proposal { id: id.unwrap_or_else(|| self.fresh_id()), ..self.office.proposal(&author, intent, content) }
     }
 
-    /// Proposes and expects to be accepted.
+    /// Proposes, and turns a refusal into an error.
     pub fn decide(&mut self, proposal: &Proposal) -> Result<(Outcome, Effect)> {
         let outcome = self.propose(proposal)?;
         match outcome.verdict.clone() {
@@ -247,13 +247,13 @@ impl<'d> Desk<'d> {
         }
     }
 
-    /// Proposes, and remembers what was accepted.
+    /// Proposes, and notes what was accepted.
     pub fn propose(&mut self, proposal: &Proposal) -> Result<Outcome, poste_core::Error> {
         let outcome = self.submit(std::slice::from_ref(proposal))?.pop();
-        outcome.ok_or_else(|| poste_core::Error::Damaged("the log gave no answer".to_owned()))
+        outcome.ok_or_else(|| poste_core::Error::Damaged("the log did not answer".to_owned()))
     }
 
-    /// Proposes several in one transaction, under the rules of this machine's files.
+    /// Submits proposals in one transaction, under the rules of this machine's files.
     pub fn submit(&mut self, proposals: &[Proposal]) -> Result<Vec<Outcome>, poste_core::Error> {
         let rules = poste_config::rules(self.office, proposals, self.schemas.as_ref())?;
         let outcomes = self.office.submit(proposals, &rules)?;
@@ -270,17 +270,17 @@ impl<'d> Desk<'d> {
         }
     }
 
-    /// What was accepted here, for whoever works at a desk without calling a verb.
+    /// Takes the accepted writes, for surfaces that propose without calling a verb.
     pub fn take_stored(&mut self) -> Vec<Stored> {
         std::mem::take(&mut self.stored)
     }
 
-    /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
+    /// Notes a write that is not a single record. It is done, even if the answer fails.
     pub fn note_stored(&mut self, what: impl Into<String>) {
         self.stored.push(Stored { what: what.into(), id: None });
     }
 
-    /// The record that the speaker wrote under an id, if it did: what takes time or looks at files is not done twice.
+    /// The record that the caller wrote under an id, if any: slow work is not repeated.
     pub fn recorded(&self, id: &RecordId) -> Result<Option<(Position, Intent)>> {
         Ok(views::record_of_id(self.office.store(), id, &self.speaker()?)?)
     }
@@ -290,7 +290,7 @@ impl<'d> Desk<'d> {
         Ok(id.map(|id| views::is_known_id(self.office.store(), id)).transpose()?.unwrap_or(false))
     }
 
-    /// The ids that something was tried under: this one, and after refusals that the log keeps, the next ones.
+    /// The ids of earlier tries: this one, and the next ones if the log kept refusals.
     pub fn tried_ids(&self, id: &RecordId) -> Result<Vec<RecordId>> {
         let mut tried = Vec::new();
         let mut next = id.clone();
@@ -301,13 +301,13 @@ impl<'d> Desk<'d> {
         Ok(tried)
     }
 
-    /// The id to try under again after a refusal. A log that keeps refusals has used up those that were tried.
+    /// The id for the next try after a refusal. If the log keeps refusals, the earlier ids are used up.
     pub fn free_id(&self, id: &RecordId) -> Result<RecordId> {
         let tried = self.tried_ids(id)?.len();
         Ok(if tried == 0 { id.clone() } else { id.then(tried + 1) })
     }
 
-    /// Marks what was put before the caller, after it was. What was marked before stays marked.
+    /// Records what was shown to the caller. Call it after printing; marks that exist already stay.
     pub fn confirm(&mut self, marks: Vec<Mark>) -> Result {
         let confirmed = self.write_marks(marks);
         self.carry_out();
@@ -351,23 +351,23 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
     }
 }
 
-/// Something is committed, and what follows failed: that must not read as if nothing had been.
+/// Whether this error came after a commit and must not read as if nothing was stored.
 pub fn hides_a_write(stored: &[Stored], error: &Error) -> bool {
     !stored.is_empty() && error.kind == Kind::Internal
 }
 
-/// What to say instead of an error that [hides a write](hides_a_write).
+/// The error to show instead of one that [hides a write](hides_a_write).
 pub fn unshown(stored: &[Stored], error: Error) -> Error {
     const NAMED_MAX: usize = 8;
     let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
     if stored.len() > NAMED_MAX {
         what.push("and more");
     }
-    let message = format!("stored, and could not be shown: {}", what.join("; "));
-    let told = Error { hints: error.hints, ..Error::new(Kind::UnknownOutcome, message).cause(error.message) };
-    let told = told.after(stored);
+    let message = format!("stored, but the answer could not be shown: {}", what.join("; "));
+    let shown = Error { hints: error.hints, ..Error::new(Kind::UnknownOutcome, message).cause(error.message) };
+    let shown = shown.after(stored);
     match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
-        Some(id) => told.hint(note!("do not write it again; see it: " [log why id, id = id])),
-        None => told.hint("it is done; do not do it again"),
+        Some(id) => shown.hint(note!("do not repeat it; see it: " [log why id, id = id])),
+        None => shown.hint("it is done; do not repeat it"),
     }
 }

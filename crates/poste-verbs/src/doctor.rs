@@ -1,5 +1,4 @@
-//! Finds out what may be wrong with an office, and what helps. An office that cannot be opened is examined too, so this is
-//! no verb.
+//! Finds problems of an office, and what fixes them. Not a verb: it also examines an office that cannot be opened.
 
 use poste_core::doctor::{Mended, Report, Request, Severity, examine, mend};
 use poste_core::office::{Office, Place};
@@ -13,16 +12,16 @@ use crate::{Answered, Error, Kind, Result};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Mend what can be mended safely: modes, leftovers, what is due
+    /// Fix what can be fixed safely: file modes, leftover files, anything due
     #[serde(default)]
     pub fix: bool,
-    /// Leave out what reads the whole log
+    /// Skip checks that read the whole log
     #[serde(default)]
     pub quick: bool,
-    /// Tell what is harmless, too
+    /// Include harmless findings
     #[serde(default)]
     pub verbose: bool,
-    /// How long an agent with mail may do nothing before it is called silent: 1h
+    /// How long an agent with mail may do nothing before it counts as silent, such as 1h
     #[serde(default, rename = "silent_after", deserialize_with = "crate::input::length")]
     #[schemars(with = "Option<String>")]
     pub silent_after_ms: Option<i64>,
@@ -38,17 +37,20 @@ impl Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// How the office is now: after mending, if that was asked for.
+    /// The findings, after fixing if that was asked for.
     #[serde(flatten)]
     pub report: Report,
-    /// What --fix did, or tried to do.
+    /// What was fixed, or failed to be.
     pub mended: Vec<Mended>,
+    /// Number of problems found.
     pub problems: usize,
+    /// Number of warnings.
     pub warnings: usize,
+    /// Number of notes.
     pub notes: usize,
 }
 
-/// An office that committed something while it was mended is handed to `carry_out`.
+/// `carry_out` gets an office that committed something while it was fixed.
 pub fn doctor(
     place: &Place,
     input: &Input,
@@ -79,5 +81,5 @@ pub fn doctor(
     }
     let error = Error::new(Kind::Unhealthy, format!("{} found", count(problems, "problem")));
     Ok(answered
-        .but(error.hint("each one says what helps; before changing anything by hand, keep a copy of the folder")))
+        .but(error.hint("each one says how to fix it; keep a copy of the folder before changing anything by hand")))
 }

@@ -24,13 +24,14 @@ pub struct Input {
     #[serde(default, deserialize_with = "input::bytes")]
     #[schemars(with = "String")]
     pub result: Vec<u8>,
-    /// Files that came of it: they exist; size and digest are recorded
+    /// Resulting files; size and digest are recorded
     #[serde(default)]
     pub files: Vec<PathBuf>,
-    /// What to do next
+    /// Recommended next step
     pub recommend: Option<String>,
-    /// The claim's token; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -57,7 +58,7 @@ impl Verb for Input {
             };
             return Err(Error::conflict(format!("the lease on message {number} was lost; it is {now} now"))
                 .code(Code::LeaseLost.word())
-                .hint(note!("your result is kept as late; its sender sees it: " [track, number = number])));
+                .hint(note!("your result is kept as a late result for the sender: " [track, number = number])));
         }
         Ok(Answered::new(Changed::new(number, "done", &outcome)))
     }

@@ -1,4 +1,4 @@
-//! A message on its way from an input to a proposal: the one struct that has a message's fields.
+//! Turns a verb's input into the proposal of a message. This is the one struct with all of a message's fields.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,65 +17,77 @@ use crate::artifacts::{Named, suggest_later};
 use crate::secret::Secrets;
 use crate::{Desk, Error, Kind, Note, Result, input};
 
-/// What every verb that sends a message takes, apart from whom it is for and its subject.
+/// The fields of every verb that sends a message, apart from recipients and subject.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Message {
-    /// Markdown
+    /// Body, Markdown
     #[serde(deserialize_with = "input::bytes")]
     #[schemars(with = "String", extend("default" = ""))]
     pub body: Vec<u8>,
+    /// Message type, such as question or directive
     #[serde(rename = "type")]
     pub kind: Option<TypeName>,
+    /// Importance; default: that of the type
     pub priority: Option<Priority>,
     /// Structured data
     #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<Box<RawValue>>,
-    /// Files it speaks of; size and digest are recorded
+    /// Related files; size and digest are recorded
     pub artifacts: Vec<PathBuf>,
     /// Files to copy into the office
     pub attach: Vec<PathBuf>,
-    /// Files that will come; nothing is checked
+    /// Files that will be written later; nothing is checked
     pub artifact_later: Vec<PathBuf>,
+    /// The conversation to join; default: that of the answered message, or a new one
     pub conversation: Option<Label>,
+    /// Whether a response is wanted
     pub wants_response: Option<bool>,
-    /// 30m, 2h, or a moment
+    /// 30m, 2h, or a timestamp
     #[serde(deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub respond_by: Option<When>,
+    /// When it expires unless it was taken: 30m, 2h, or a timestamp
     #[serde(deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub expires: Option<When>,
+    /// When it is delivered at the earliest: 30m, 2h, or a timestamp
     #[serde(deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub not_before: Option<When>,
+    /// The workflow it belongs to
     pub workflow: Option<Label>,
+    /// The step of that workflow
     pub step: Option<Label>,
+    /// A brief context for the request
     pub context: Option<String>,
+    /// The expected output
     pub expect: Option<String>,
+    /// Things it refers to: message numbers, paths, addresses
     pub references: Vec<String>,
+    /// Keys and values of your own
     pub metadata: BTreeMap<String, String>,
-    /// With an id of its own a message can be sent again without a second effect
+    /// Idempotency key: sending again with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
 
-/// What a verb says about the message it sends.
+/// The parts of a message that its verb sets.
 #[derive(Debug, Default)]
 pub struct Heading {
     pub to: Vec<Address>,
     pub subject: String,
     pub reply_to: Option<MessageNo>,
     pub ends: Option<Ends>,
-    /// Recorded before, in the message this one passes on.
+    /// Artifacts of the message that this one forwards.
     pub carried: Vec<Artifact>,
-    /// The type of a message that names none.
+    /// The type unless the input names one.
     pub default_type: &'static str,
 }
 
 impl Message {
-    /// Looks at the files and makes header and content.
+    /// Records the files and makes header and content.
     pub fn seal(self, desk: &Desk<'_>, mut heading: Heading) -> Result<(Send, Content)> {
         let named = Named { present: &self.artifacts, attached: &self.attach, later: &self.artifact_later };
         let mut artifacts = std::mem::take(&mut heading.carried);
@@ -83,7 +95,7 @@ impl Message {
         self.with_artifacts(artifacts, heading)
     }
 
-    /// Header and content, once its files were looked at.
+    /// Header and content, with files that were recorded already.
     pub(crate) fn with_artifacts(self, artifacts: Vec<Artifact>, heading: Heading) -> Result<(Send, Content)> {
         let kind = match self.kind {
             Some(kind) => kind,
@@ -120,12 +132,12 @@ impl Message {
     }
 }
 
-/// Keeps JSON as it is given.
+/// Parses a payload, and keeps the JSON as it was given.
 pub fn parse_payload(json: String) -> Result<Box<RawValue>> {
-    RawValue::from_string(json).map_err(|error| Error::usage(format!("the payload is no JSON: {error}")))
+    RawValue::from_string(json).map_err(|error| Error::usage(format!("payload is not valid JSON: {error}")))
 }
 
-/// A subject with a prefix, once, and not longer than a subject may be.
+/// Adds a prefix to a subject unless it is there, and cuts the subject to its maximum length.
 pub fn prefixed(prefix: &str, subject: &str) -> String {
     if subject.starts_with(prefix) {
         return subject.to_owned();
@@ -134,7 +146,7 @@ pub fn prefixed(prefix: &str, subject: &str) -> String {
     format!("{prefix}{}", &subject[..subject.floor_char_boundary(room)])
 }
 
-/// A text that must say something: whoever reads it later has nothing else.
+/// Refuses a blank text where one is required.
 pub fn said<'a>(field: &str, text: &'a str) -> Result<&'a str> {
     match text.trim().is_empty() {
         true => {
@@ -145,7 +157,7 @@ pub fn said<'a>(field: &str, text: &'a str) -> Result<&'a str> {
     }
 }
 
-/// A text in a listing that has one line for each, whatever it holds.
+/// A text on one line of a listing: control characters are replaced.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as data: a kind, a code, words, what was stored all the same, and verbs that help.
+//! Errors as data: a kind, a code, a message, what was stored all the same, and verbs that help.
 
 use std::error::Error as _;
 use std::io;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Stored;
 use crate::note::Note;
 
-/// What kind of trouble it is. Surfaces turn it into an exit code or a status.
+/// The kind of an error. Surfaces map it to an exit code or a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Internal,
@@ -25,7 +25,7 @@ pub enum Kind {
     DiskFull,
     NeedsUpgrade,
     Unhealthy,
-    /// A question was decided, and not by its first choice.
+    /// A question was decided, but not with its first choice.
     Denied,
 }
 
@@ -66,22 +66,22 @@ impl Kind {
 #[derive(Debug)]
 pub struct Error {
     pub kind: Kind,
-    /// The fold's own word for a refusal, or one of a verb.
+    /// The fold's code for a refusal, or one of a verb.
     pub code: Option<&'static str>,
     pub message: String,
-    /// The message with moments in it, for a surface that writes those in its own way.
+    /// The message with its times as data, for a surface that writes those in its own form.
     pub wording: Option<Box<Note>>,
     pub causes: Vec<Note>,
     pub hints: Vec<Note>,
-    /// An answer that is given although something failed, for example when not everybody agreed.
+    /// A partial answer despite the failure, for example when not all parties have agreed.
     pub partial: Option<Box<Value>>,
     /// What the verb did before it failed.
     pub before: Option<Box<Before>>,
-    /// It is about the office as it is, not about what was asked: the same input may work later.
+    /// The fault is the office's state, not the input: the same input may work later.
     pub is_office_fault: bool,
 }
 
-/// What a verb wrote and warned of.
+/// Writes and warnings of a verb that failed.
 #[derive(Debug, Default)]
 pub struct Before {
     pub stored: Vec<Stored>,
@@ -103,7 +103,7 @@ impl Error {
         }
     }
 
-    /// With moments in the message.
+    /// An error whose message is a note, with times in it.
     pub fn worded(kind: Kind, wording: Note) -> Self {
         Self { wording: Some(Box::new(wording.clone())), ..Self::new(kind, wording.to_string()) }
     }
@@ -124,19 +124,19 @@ impl Error {
         Self::new(Kind::Conflict, message)
     }
 
-    /// Something that cannot be, and was found all the same.
+    /// A broken invariant.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Kind::Internal, message)
     }
 
-    /// After an answer that goes past what is damaged. What that is was said by then.
+    /// The error after an answer that leaves out damaged parts, which its warnings name.
     pub fn damaged() -> Self {
         Self::internal("not everything could be read").hint(note!("see what is damaged: " [log verify]))
     }
 
     /// The fold answered a proposal with an effect that its kind never has.
     pub fn odd_effect(what: &str) -> Self {
-        Self::internal(format!("the office took {what} for something else"))
+        Self::internal(format!("the office answered {what} with an unexpected effect"))
     }
 
     pub fn code(mut self, code: &'static str) -> Self {
@@ -159,43 +159,43 @@ impl Error {
         self
     }
 
-    /// Everything that is said in words with verbs in them.
+    /// All notes of this error.
     pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
         self.wording.as_deref_mut().into_iter().chain(&mut self.causes).chain(&mut self.hints)
     }
 
-    /// In lines, with notes as a surface writes them. One that it has no words for is left out.
+    /// The error as lines, with notes in the form of a surface. Notes that it cannot write are left out.
     pub fn lines(&self, write: impl Fn(&Note) -> Option<String>) -> Vec<String> {
-        // A decision is an answer, whichever way it went.
+        // A denial is an answer, not an error.
         let (title, because) = if self.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
         let message = self.wording.as_deref().and_then(&write).unwrap_or_else(|| self.message.clone());
-        let told = |notes: &[Note], label: &str| -> Vec<String> {
+        let labelled = |notes: &[Note], label: &str| -> Vec<String> {
             notes.iter().filter_map(&write).map(|text| format!("{label}{}", escape::block(&text))).collect()
         };
         let mut lines = vec![format!("{title}{}", escape::block(&message))];
-        lines.extend(told(&self.causes, because));
-        lines.extend(told(&self.hints, "hint: "));
+        lines.extend(labelled(&self.causes, because));
+        lines.extend(labelled(&self.hints, "hint: "));
         lines
     }
 
-    /// With what was written before it.
+    /// Adds what was written before the error.
     pub fn after(mut self, stored: &[Stored]) -> Self {
         self.before.get_or_insert_default().stored = stored.to_vec();
         self
     }
 
-    /// As data, for programs: notes as a surface writes them, and the verbs that hints name with their inputs.
+    /// The error as data, for programs: notes in the form of a surface, and the verbs in hints with their inputs.
     /// Documented in `docs/exit-codes.md`.
     pub fn data(&self, write: impl Fn(&Note) -> Option<String>) -> Map<String, Value> {
-        let told = |notes: &[Note]| notes.iter().filter_map(&write).collect::<Vec<_>>();
+        let written = |notes: &[Note]| notes.iter().filter_map(&write).collect::<Vec<_>>();
         let calls = self.hints.iter().flat_map(Note::calls);
         let stored = self.before.iter().flat_map(|before| &before.stored);
         let data = json!({
             "kind": self.kind.word(),
             "code": self.code,
             "message": self.wording.as_deref().and_then(&write).unwrap_or_else(|| self.message.clone()),
-            "causes": told(&self.causes),
-            "hints": told(&self.hints),
+            "causes": written(&self.causes),
+            "hints": written(&self.hints),
             "calls": calls.map(|call| json!({ "verb": call.verb, "input": call.input })).collect::<Vec<_>>(),
             "stored": stored.map(|stored| json!({ "what": stored.what, "id": stored.id })).collect::<Vec<_>>(),
             "partial": self.partial,
@@ -220,9 +220,7 @@ impl From<Rejection> for Error {
         };
         let error = Self { code: Some(rejection.code.word()), ..Self::new(kind, rejection.reason) };
         match rejection.code {
-            Code::PolicyClash => {
-                error.hint("bring this machine's poste.toml up to the policy in force, then change it")
-            }
+            Code::PolicyClash => error.hint("update this machine's poste.toml to the policy in force, then change it"),
             _ => error,
         }
     }
@@ -262,65 +260,63 @@ impl From<poste_core::Error> for Error {
 
 fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
     use poste_core::Error as Core;
-    let said = |text: &str| Some(Note::from(text));
+    let text = |text: &str| Some(Note::from(text));
     match error {
         Core::NoOffice(_) => (Kind::NotFound, Some(note!("make one: "[init]))),
         Core::Unfinished(_) => (Kind::NotFound, Some(note!("finish it: "[init]))),
         Core::Emptied { .. } => (
             Kind::Internal,
             Some(
-                note!("go back to a snapshot: " [restore, snapshot = "SNAPSHOT", replace = true] "; look closer: " [doctor]),
+                note!("go back to a snapshot: " [restore, snapshot = "SNAPSHOT", replace = true] "; examine it: " [doctor]),
             ),
         ),
         Core::NotAnOffice(_) => (Kind::Refused, None),
         Core::UnsafeFileSystem { .. } => {
-            (Kind::Refused, Some(note!("keep the office on a local disk and say where it is: " @Office)))
+            (Kind::Refused, Some(note!("keep the office on a local disk and name its folder: " @Office)))
         }
-        Core::Replaced(_) => (Kind::Conflict, said("look at the folder, then run the command again")),
+        Core::Replaced(_) => (Kind::Conflict, text("check the folder, then run the command again")),
         Core::Lost { .. } => (
             Kind::Conflict,
             Some(
-                note!("look for office.db-wal or a newer copy, or go back: " [restore, snapshot = "SNAPSHOT", replace = true] "; to go on without what is lost, remove the file bell in the office folder"),
+                note!("look for office.db-wal or a newer copy, or go back: " [restore, snapshot = "SNAPSHOT", replace = true] "; to continue without the lost records, remove the file bell in the office folder"),
             ),
         ),
         Core::NeedsUpgrade { needed, .. } => {
-            (Kind::NeedsUpgrade, Some(note!("upgrade poste to one that knows version {needed}")))
+            (Kind::NeedsUpgrade, Some(note!("upgrade poste to a release that supports version {needed}")))
         }
-        Core::UnknownKind { .. } => (Kind::NeedsUpgrade, said("upgrade poste")),
-        Core::Busy { .. } => (Kind::Busy, Some(note!("wait for it, look what it does, or wait longer: " @LockTimeout))),
-        Core::WalFull { .. } => (Kind::Busy, said("let it finish or end it, then try again; nothing was stored")),
-        Core::Unreachable { .. } => (Kind::Busy, said("try again later; nothing was stored")),
+        Core::UnknownKind { .. } => (Kind::NeedsUpgrade, text("upgrade poste")),
+        Core::Busy { .. } => (Kind::Busy, Some(note!("wait for it, see what it does, or wait longer: " @LockTimeout))),
+        Core::WalFull { .. } => (Kind::Busy, text("let it finish or stop it, then try again; nothing was stored")),
+        Core::Unreachable { .. } => (Kind::Busy, text("try again later; nothing was stored")),
         Core::Unknown { ids, .. } => {
-            (Kind::UnknownOutcome, ids.first().map(|id| note!("ask what became of it: " [log why id, id = id])))
+            (Kind::UnknownOutcome, ids.first().map(|id| note!("look up the outcome: " [log why id, id = id])))
         }
         Core::DiskFull { ids, .. } => (
             Kind::DiskFull,
             match ids.first() {
-                Some(id) => Some(note!("free some space; ask what became of it: " [log why id, id = id])),
-                None => said("free some space"),
+                Some(id) => Some(note!("free some space; look up the outcome: " [log why id, id = id])),
+                None => text("free some space"),
             },
         ),
-        Core::ClockLeap { .. } => {
-            (Kind::Refused, Some(note!("if the clock is right now: " [clock accept, as = "NAME"])))
-        }
+        Core::ClockLeap { .. } => (Kind::Refused, Some(note!("if the clock is right: " [clock accept, as = "NAME"]))),
         Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
-        Core::NotEmpty(_) => (Kind::Refused, said("an office needs a folder of its own, like ./.poste")),
+        Core::NotEmpty(_) => (Kind::Refused, text("an office needs a folder of its own, like ./.poste")),
         Core::Snapshot { .. } | Core::Occupied(_) => (Kind::Refused, None),
         Core::Config { path, .. }
             if [poste_config::FILE, poste_config::LOCAL_FILE].iter().any(|name| path.ends_with(name)) =>
         {
-            (Kind::Usage, Some(note!("see everything that is wrong with it: " [config check])))
+            (Kind::Usage, Some(note!("list all problems: " [config check])))
         }
         Core::Config { .. } => (Kind::Usage, None),
-        Core::ReadOnly(_) => (Kind::Refused, said("check owner and permissions of the folder")),
+        Core::ReadOnly(_) => (Kind::Refused, text("check owner and permissions of the folder")),
         Core::Damaged(_) | Core::DatabaseDamaged(_) => {
-            (Kind::Internal, Some(note!("see what else is wrong: " [log verify] "; what to do: " [doctor])))
+            (Kind::Internal, Some(note!("check the rest: " [log verify] "; what to do: " [doctor])))
         }
         Core::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-            (Kind::Refused, said("the disk may only be read; mount it for writing, or use another one"))
+            (Kind::Refused, text("the disk is read-only; mount it for writing, or use another one"))
         }
         Core::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            (Kind::Refused, said("check owner and permissions of the folder"))
+            (Kind::Refused, text("check owner and permissions of the folder"))
         }
         Core::Io { .. } | Core::Sqlite(_) => (Kind::Internal, None),
     }

@@ -1,4 +1,4 @@
-//! What helps after a refusal: the nearest names, the next command.
+//! Hints for refusals: the nearest names, the next command.
 
 use poste_core::log::{ContextReplace, Intent, MessageNo, Proposal};
 use poste_core::office::Office;
@@ -7,7 +7,7 @@ use poste_core::views;
 
 use crate::{Error, Result};
 
-/// Adds to a refusal what helps: the nearest names, the next command.
+/// Adds hints to a refusal: the nearest names, the next command.
 pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Error> {
     let mail = proposal.intent.mail();
     for address in mail.iter().flat_map(|mail| &mail.to) {
@@ -54,7 +54,7 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
         return unknown_agent(office, &proposal.actor);
     }
     let code = error.code.unwrap_or_default();
-    // Only a refusal that is about a message asks for its number.
+    // Only refusals about a message use its number.
     let n = number.unwrap_or_default();
     let held = views::held_token(office.store(), &proposal.actor, number)?;
     Ok(match code {
@@ -67,19 +67,19 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
                 number.map(|number| views::conversation_of(office.store(), number)).transpose()?.flatten();
             match conversation {
                 Some(conversation) => error.hint(
-                    note!("go on with a new message: " [send, to = "NAME", subject = "SUBJECT", conversation = conversation]),
+                    note!("continue with a new message: " [send, to = "NAME", subject = "SUBJECT", conversation = conversation]),
                 ),
                 None => error,
             }
         }
         "not_allowed" => match &proposal.intent {
-            Intent::Close(_) => error.hint(note!("see who takes part: " [thread, conversation = n.to_string(), summary = true])),
+            Intent::Close(_) => error.hint(note!("see its participants: " [thread, conversation = n.to_string(), summary = true])),
             Intent::Retry(_) | Intent::Drop(_) | Intent::HandoffWithdraw(_) => {
                 error.hint(note!("see whose it is: " [track, number = n]))
             }
             Intent::Unreserve(_) => {
                 error.hint(
-                    note!("ask whoever holds it: " [send, to = "NAME", subject = "SUBJECT", r#type = "resource_conflict"]),
+                    note!("ask the holder: " [send, to = "NAME", subject = "SUBJECT", r#type = "resource_conflict"]),
                 )
             }
             Intent::SessionNote(_) => error.hint(note!("start a session below it: " [session start, parent = "ID"])),
@@ -87,7 +87,7 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
             _ => error,
         },
         "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
-            error.hint(note!("see how it stands: " [track, number = n]))
+            error.hint(note!("see its state: " [track, number = n]))
         }
         "needs_answer" => error.hint(
             note!("decide it: " [approve, number = n] ", or " [deny, number = n] "; talk about it first: " [reply, number = n, body = "TEXT"]),
@@ -95,53 +95,53 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
         "not_reserved" => error.hint(note!("see who holds what: " [reservations])),
         "is_handoff" => error
             .hint(
-                note!("take it: " [handoff accept, number = n] "; refuse it: " [handoff reject, number = n, reason = "TEXT"]),
+                note!("accept it: " [handoff accept, number = n] "; reject it: " [handoff reject, number = n, reason = "TEXT"]),
             )
-            .hint(note!("only say something: " [reply, number = n, body = "TEXT"])),
-        "no_handoff" => error.hint(note!("read it: " [read, number = n] "; see the handoffs: " [handoff list])),
-        "unverified" => error.hint(note!("see what it asks for: " [handoff show, number = n])),
+            .hint(note!("or just comment: " [reply, number = n, body = "TEXT"])),
+        "no_handoff" => error.hint(note!("read it: " [read, number = n] "; list handoffs: " [handoff list])),
+        "unverified" => error.hint(note!("see what it requires: " [handoff show, number = n])),
         "ended" if matches!(proposal.intent, Intent::HandoffWithdraw(_)) => {
-            error.hint(note!("see what became of it: " [handoff show, number = n]))
+            error.hint(note!("see the outcome: " [handoff show, number = n]))
         }
         "ended" if matches!(proposal.intent, Intent::WorkflowEnd(_) | Intent::WorkflowRetry(_)) => {
-            error.hint(note!("see how they stand: " [workflow list, all = true]))
+            error.hint(note!("list workflows: " [workflow list, all = true]))
         }
         "ended" if matches!(proposal.intent, Intent::Agree(_)) => error
-            .hint(note!("see how it stands: " [agreement, number = n] "; " [track, number = n]))
+            .hint(note!("see its state: " [agreement, number = n] "; " [track, number = n]))
             .hint(
-                note!("if it is still wanted, propose it anew: " [send, to = "NAME", subject = "SUBJECT", r#type = "interface_contract"]),
+                note!("if it is still needed, propose it again: " [send, to = "NAME", subject = "SUBJECT", r#type = "interface_contract"]),
             ),
         "ended" if matches!(proposal.intent, Intent::ContextLock(_)) => {
-            error.hint("take it again, under another id").hint(note!("see who has it now: " [context list]))
+            error.hint("lock it again, with another id").hint(note!("see who holds it: " [context list]))
         }
-        "session_live" => error.hint(note!("see which run: " [session list])),
-        "session_taken" => error.hint("an id is for one session for ever; take another one, or let one be made"),
-        "session_over" | "unknown_session" => error.hint(note!("see which there are: " [session list, all = true])),
+        "session_live" => error.hint(note!("list running sessions: " [session list])),
+        "session_taken" => error.hint("a session id is never reused; use another one, or omit it"),
+        "session_over" | "unknown_session" => error.hint(note!("list sessions: " [session list, all = true])),
         "ended" if matches!(proposal.intent, Intent::SessionNote(_)) => {
-            error.hint(note!("see what was answered: " [session show] "; correct it with a note or a decision"))
+            error.hint(note!("see the answer: " [session show] "; correct it with a note or a decision"))
         }
         "unknown_question" => error.hint(note!("see the questions: " [session show])),
-        "unknown_workflow" | "unknown_step" => error.hint(note!("see how it stands: " [workflow list, all = true])),
+        "unknown_workflow" | "unknown_step" => error.hint(note!("list workflows: " [workflow list, all = true])),
         "out_of_order" if number.is_some() => {
             error.hint(note!("see the steps: " [workflow list] "; " [track, number = n]))
         }
         "not_finished" => error.hint(note!("see what is open: " [threads, status = "open"])),
-        "unknown_record" => error.hint(note!("see the records: " [log show])),
-        "unknown_message" => error.hint(note!("see what is there: " [inbox])),
-        "no_member" => error.hint(note!("see who is there: " [agents])),
-        "not_recipient" => error.hint(note!("see who it is for: " [track, number = n])),
+        "unknown_record" => error.hint(note!("list records: " [log show])),
+        "unknown_message" => error.hint(note!("list your mail: " [inbox])),
+        "no_member" => error.hint(note!("list agents: " [agents])),
+        "not_recipient" => error.hint(note!("see its recipients: " [track, number = n])),
         "ended" if matches!(proposal.intent, Intent::ApprovalAnswer(_)) => {
-            error.hint(note!("see what was decided: " [approval, number = n]))
+            error.hint(note!("see the decision: " [approval, number = n]))
         }
         "already_claimed" if !matches!(proposal.intent, Intent::Claim(_)) && let Some(token) = held => error
             .hint(note!("if the claim is yours, name it: " {token = token}))
             .hint(note!("to give it back: " [release, number = n, token = token])),
-        "already_claimed" | "lease_lost" | "ended" => error.hint(note!("see its ladder: " [track, number = n])),
+        "already_claimed" | "lease_lost" | "ended" => error.hint(note!("see its history: " [track, number = n])),
         "not_claimed" => error.hint(note!("see who holds it: " [track, number = n] "; claim it: " [claim, number = n])),
-        "nothing_to_claim" => error.hint(note!("wait for some: " [claim, wait = true])),
+        "nothing_to_claim" => error.hint(note!("wait for mail: " [claim, wait = true])),
         "not_ready" => error.hint(note!("wait for it: " [claim, wait = true])),
         "payload_unfit" => match mail {
-            Some(mail) => error.hint(note!("see what it must look like: " [schema, name = mail.kind, payload = true])),
+            Some(mail) => error.hint(note!("see its schema: " [schema, name = mail.kind, payload = true])),
             None => error,
         },
         "unknown_context" | "unknown_version" | "context_locked" | "not_locked" | "data_unfit" => {
@@ -152,27 +152,27 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
             .hint(
                 note!("give it back and claim it again: " [release, number = n, token = token] ", then " [claim, number = n]),
             )
-            .hint(note!("see what they say: " [verify, number = n])),
+            .hint(note!("see their findings: " [verify, number = n])),
         "gate_not_passed" => error
             .hint(note!("claim it: " [claim, number = n]))
-            .hint(note!("see what they say: " [verify, number = n])),
+            .hint(note!("see their findings: " [verify, number = n])),
         "superseded" | "not_agreed" => match &proposal.intent {
-            Intent::Agree(agree) => error.hint(note!("see how it stands: " [agreement, number = agree.message])),
+            Intent::Agree(agree) => error.hint(note!("see its state: " [agreement, number = agree.message])),
             Intent::ContextReplace(ContextReplace { agreement: Some(number), .. }) => {
-                error.hint(note!("see how it stands: " [agreement, number = number]))
+                error.hint(note!("see its state: " [agreement, number = number]))
             }
             _ => error,
         },
-        "id_conflict" => error.hint("an id is for one write for ever; take another one"),
-        "name_taken" => error.hint(note!("change or revive it with " {update = true} ", or take another name")),
+        "id_conflict" => error.hint("an id is for one write only; use another one"),
+        "name_taken" => error.hint(note!("change or revive it with " {update = true} ", or use another name")),
         "retired" if !matches!(proposal.intent, Intent::Retire(_)) => {
-            error.hint(note!("an agent is revived with: " [register, name = "NAME", update = true]))
+            error.hint(note!("to revive an agent: " [register, name = "NAME", update = true]))
         }
         _ => error,
     })
 }
 
-/// What helps with a shared context.
+/// Hints for refusals about a shared context.
 fn about_context(office: &Office, proposal: &Proposal, error: Error) -> Result<Error> {
     let name = match &proposal.intent {
         Intent::ContextCreate(create) => &create.name,
@@ -185,7 +185,7 @@ fn about_context(office: &Office, proposal: &Proposal, error: Error) -> Result<E
     };
     Ok(match error.code.unwrap_or_default() {
         "unknown_context" => crate::context::unknown(office, name)?,
-        "name_taken" => error.hint(note!("see it: " [context show, name = name] "; or take another name")),
+        "name_taken" => error.hint(note!("see it: " [context show, name = name] "; or use another name")),
         "unknown_version" => error.hint(note!("see the versions: " [context history, name = name])),
         "context_locked" => {
             let waits = !matches!(proposal.intent, Intent::ContextUnlock(_));
@@ -199,17 +199,17 @@ fn about_context(office: &Office, proposal: &Proposal, error: Error) -> Result<E
     })
 }
 
-/// "No such agent", with the nearest names.
+/// The error for an unknown agent, with the nearest names.
 pub fn unknown_agent(office: &Office, name: &Name) -> Result<Error> {
     let near = views::nearest_agents(office.store(), name.as_str())?;
     let error = Error::not_found(format!("no agent is registered as {name}")).code("unknown_agent");
     Ok(match near.as_slice() {
-        [] => error.hint(note!("register it: " [register, name = name] "; or see who is there: " [agents])),
+        [] => error.hint(note!("register it: " [register, name = name] "; or list agents: " [agents])),
         near => error.hint(format!("did you mean {}?", near.join(" or "))),
     })
 }
 
-/// A filter that names nobody would never let anything through; better to say so than to show or wait for nothing.
+/// Refuses filters that can never match, such as an unknown sender, instead of showing or waiting for nothing.
 pub fn check_filters(office: &Office, kind: Option<&TypeName>, from: Option<&str>) -> Result {
     if let Some(from) = from.filter(|from| *from != poste_core::text::POSTE) {
         let name: Name = from.parse()?;
@@ -226,10 +226,10 @@ pub fn check_filters(office: &Office, kind: Option<&TypeName>, from: Option<&str
     let near = poste_core::text::nearest(kind.as_str(), known.iter().map(|known| known.name.as_str()));
     Err(match near.first() {
         Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint(note!("see the vocabulary: "[types])),
+        None => error.hint(note!("list types: "[types])),
     })
 }
 
 pub fn no_message(number: MessageNo) -> Error {
-    Error::not_found(format!("there is no message {number}")).hint(note!("see what is there: "[inbox]))
+    Error::not_found(format!("there is no message {number}")).hint(note!("list your mail: "[inbox]))
 }

@@ -1,4 +1,4 @@
-//! Keeps a claimed message longer: the lease counts anew from now.
+//! Extends the lease of a claimed message, counted from now.
 
 use poste_core::Timestamp;
 use poste_core::fold::Effect;
@@ -14,19 +14,21 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// How long from now: 30m
+    /// New length of the lease, from now, such as 30m
     #[serde(default, rename = "lease", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub lease_ms: Option<i64>,
-    /// The claim's token; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The message's number.
     pub number: MessageNo,
-    /// Null when it was extended before, under the same id.
+    /// When the lease ends, RFC 3339; null if the id was used before.
     #[serde(serialize_with = "poste_core::time::rfc3339_option")]
     pub lease_until: Option<Timestamp>,
 }
@@ -43,7 +45,7 @@ impl Verb for Input {
         let lease_until = match effect {
             Effect::Claimed(claimed) => claimed.items.first().map(|item| item.lease_until),
             Effect::Noted => None,
-            _ => return Err(Error::odd_effect("it")),
+            _ => return Err(Error::odd_effect("the extension")),
         };
         Ok(Answered::new(Answer { number: self.number, lease_until }))
     }

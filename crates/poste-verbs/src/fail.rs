@@ -1,4 +1,4 @@
-//! Says that a message could not be handled.
+//! Fails a message, for good or for now.
 
 use poste_core::log::{Fail, Intent, MessageNo, Position};
 use poste_core::store::tables::Event;
@@ -16,13 +16,14 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// Why
+    /// The reason
     pub reason: String,
     /// Not final: try again later
     #[serde(default)]
     pub retry: bool,
-    /// The claim's token; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -43,17 +44,17 @@ impl Verb for Input {
         let what = match (self.retry, is_dead) {
             (false, _) => "failed",
             (true, false) => "attempt failed",
-            (true, true) => "attempt failed, the last one: it is dead now",
+            (true, true) => "last attempt failed, dead now",
         };
         let next = match is_dead {
-            true => note!("its sender is told; another chance: " [retry, number = number]),
-            false => note!("see what comes of it: " [track, number = number]),
+            true => note!("its sender is notified; retry it: " [retry, number = number]),
+            false => note!("follow it: " [track, number = number]),
         };
         Ok(Answered::new(Changed::new(number, what, &outcome)).next(next))
     }
 }
 
-/// Whether this record was the end of it: no attempts were left.
+/// Whether this record used up the last attempt.
 fn ended_dead(desk: &Desk<'_>, number: MessageNo, position: Option<Position>) -> Result<bool> {
     let Some(track) = views::track(desk.office.store(), number, desk.now()?)? else { return Ok(false) };
     let mut steps = track.deliveries.iter().flat_map(|delivery| &delivery.history);

@@ -1,4 +1,4 @@
-//! Passes a message on; the forwarder's own delivery is then done.
+//! Forwards a message, which ends the caller's own delivery.
 
 use poste_core::Address;
 use poste_core::log::{Ends, EndsHow, MessageNo, Position};
@@ -21,15 +21,17 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// Who takes over
+    /// The new recipients: one address, several separated by commas, or a list
     #[serde(deserialize_with = "input::recipients")]
     #[schemars(with = "Recipients")]
     pub to: Vec<Address>,
-    /// Why
+    /// Note to the new recipients
     pub note: Option<String>,
-    /// Otherwise the priority it had
+    /// Importance; default: that of the original
     pub priority: Option<Priority>,
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -72,7 +74,7 @@ impl Verb for Input {
     }
 }
 
-/// The note, then the original byte for byte, with its origin said in words.
+/// The note, a line with the origin, then the original body byte for byte.
 fn forwarded_body(original: &MessageView, note: Option<&str>) -> Vec<u8> {
     let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
     let origin = format!("{note}Forwarded #{} from {} ({}):\n\n", original.number, original.from, original.trust);

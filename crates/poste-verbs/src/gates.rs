@@ -1,4 +1,4 @@
-//! Runs the gates of messages: for `claim` under its lease, for `verify` and whatever else wants to know.
+//! Runs the gates of messages: for `claim` under its lease, and for `verify` and `handoff accept` without one.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
 use crate::leases::Lease;
 use crate::{Caller, Desk, Error, Result};
 
-/// What is kept of the output of one command.
+/// How much output of a command is kept.
 const KEEP: Keep = Keep { head: 2 * 1024, tail: 6 * 1024 };
-/// How often it is asked while a command runs whether it goes on, and how its lease stands; a short lease more often.
+/// How often a running command is checked for cancellation and its lease extended. Short leases are checked more often.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(200);
-const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 
-/// Runs what applies to a message, for anybody. Nothing is recorded and nobody's lease depends on it. Of a message
-/// without gates it tells whether its artifacts are still what was sent.
+/// Runs the gates that apply to a message, without a claim and without recording the result. For a message without
+/// gates, checks whether its artifacts are unchanged.
 pub fn look(desk: &Desk<'_>, gates: &Gates, message: &MessageView) -> Result<Report> {
     let scene = Scene::of(desk.office.store(), &desk.caller.files)?;
     let environment = environment(desk.caller, &scene);
-    let mut commands = Commands { environment, while_running: &mut || goes_on(desk), every: LOOK_EVERY };
+    let mut commands = Commands { environment, while_running: &mut || check_cancelled(desk), every: LOOK_EVERY };
     gates::run(&scene, gates, message, &mut commands).map_err(|error| stopped(desk, error))
 }
 
-/// Why these messages must not even be claimed here: their gates may not be run.
+/// The error if these messages must not be claimed here because their gates are not trusted.
 pub fn refusal(office: &Office, numbers: &[MessageNo]) -> Result<Option<Error>, poste_core::Error> {
     let gates = poste_config::gates(office)?;
     for number in numbers {
         let Some(message) = views::message(office.store(), *number)? else { continue };
         let blocked = gates.untrusted(&gates.of_message(&message));
         if !blocked.is_empty() {
-            return Ok(Some(untrusted(&format!("message {number} was not taken"), &blocked)));
+            return Ok(Some(untrusted(&format!("message {number} was not claimed"), &blocked)));
         }
     }
     Ok(None)
@@ -44,17 +44,17 @@ pub fn refusal(office: &Office, numbers: &[MessageNo]) -> Result<Option<Error>, 
 /// A claim after its gates were run.
 #[derive(Debug)]
 pub struct Gated {
-    /// What is left of it.
+    /// The messages that are still claimed.
     pub claimed: Claimed,
-    /// What went back to its sender, and why.
+    /// Messages that went back to their senders, and why.
     pub returned: Vec<Report>,
-    /// What was released again, since its gates may not be run here.
+    /// Messages that were released again, because their gates are not trusted here.
     pub released: Vec<MessageNo>,
 }
 
-/// Runs the gates of everything a claim won, under its lease and outside every lock, and records what they said.
+/// Runs the gates of all claimed messages, under the lease and outside any lock, and records the results.
 ///
-/// What is recorded has ids that derive from the claim's. Extensions have fresh ones: each is for its own time.
+/// Results have ids derived from the claim's id. Extensions have fresh ids, since each one is a new write.
 pub fn of_claim(
     desk: &mut Desk<'_>,
     gates: &Gates,
@@ -71,9 +71,9 @@ pub fn of_claim(
     let mut held = Held::new(desk, &gated.claimed, lease_ms)?;
     for item in gated.claimed.items.clone() {
         let message = views::message(desk.office.store(), item.number)?
-            .ok_or_else(|| Error::internal("a claimed message is not there"))?;
+            .ok_or_else(|| Error::internal("a claimed message is missing"))?;
         let own = gates.of_message(&message);
-        // A repeated claim finds what it passed before.
+        // A repeated claim does not run gates that it has passed.
         if own.is_empty() || passed(desk, &held, item.number)? {
             continue;
         }
@@ -88,7 +88,7 @@ pub fn of_claim(
         let every = held.look_every();
         let report = {
             let environment = environment(desk.caller, &scene);
-            let mut keep = || goes_on(desk).and_then(|()| held.keep(desk.office));
+            let mut keep = || check_cancelled(desk).and_then(|()| held.keep(desk.office));
             let mut commands = Commands { environment, while_running: &mut keep, every };
             gates::run(&scene, gates, &message, &mut commands).map_err(|error| stopped(desk, error))?
         };
@@ -97,7 +97,7 @@ pub fn of_claim(
         let id = claim.then(format_args!("gates-{}", item.number));
         let proposal = desk.proposal(result, Some(report.content()), Some(id))?;
         match desk.decide(&proposal) {
-            // The same claim was repeated meanwhile, and ran them sooner.
+            // Another repeat of the same claim ran them first.
             Err(error) if error.is(Code::IdConflict) && passed(desk, &held, item.number)? => continue,
             decided => decided?,
         };
@@ -114,17 +114,17 @@ fn passed(desk: &Desk<'_>, held: &Held, number: MessageNo) -> Result<bool> {
     Ok(views::passed_gates(desk.office.store(), &held.by.actor, number, held.token)?)
 }
 
-/// The id under which what a claim won is released before anybody has worked on it.
+/// The id for releasing a claimed message before any work on it.
 pub(crate) fn release_id(claim: &RecordId, number: MessageNo) -> RecordId {
     claim.then(format_args!("release-{number}"))
 }
 
-/// What a claim holds while its gates run.
+/// The leases of a claim while its gates run.
 struct Held {
     by: Author,
     token: Position,
     leases: Vec<Lease>,
-    /// With less than this left a lease is extended.
+    /// A lease with less than this left is extended.
     half_ms: i64,
 }
 
@@ -147,7 +147,7 @@ impl Held {
 
     fn look_every(&self) -> Duration {
         let quarter = Duration::from_millis(u64::try_from(self.half_ms / 2).unwrap_or_default());
-        quarter.clamp(LOOK_AT_LEAST, LOOK_EVERY)
+        quarter.clamp(LOOK_EVERY_MIN, LOOK_EVERY)
     }
 
     fn forget(&mut self, number: MessageNo) {
@@ -164,8 +164,8 @@ impl Held {
     }
 }
 
-/// Whether a command that runs here goes on.
-fn goes_on(desk: &Desk<'_>) -> Result<(), poste_core::Error> {
+/// An error once the call was cancelled.
+fn check_cancelled(desk: &Desk<'_>) -> Result<(), poste_core::Error> {
     match desk.is_cancelled() {
         true => Err(poste_core::Error::Io { path: "gate".into(), source: std::io::ErrorKind::Interrupted.into() }),
         false => Ok(()),
@@ -176,15 +176,15 @@ fn stopped(desk: &Desk<'_>, error: poste_core::Error) -> Error {
     if desk.is_cancelled() { cancelled() } else { error.into() }
 }
 
-/// Whoever asked does not wait any more.
+/// The error for a call whose caller no longer waits.
 pub(crate) fn cancelled() -> Error {
-    Error::refused("the call was cancelled, and the command it ran was ended").code("cancelled")
+    Error::refused("the call was cancelled, and its command was stopped").code("cancelled")
 }
 
 /// Starts the commands of gates.
 struct Commands<'a> {
     environment: Environment,
-    /// Asked now and then while a command runs; an error ends it.
+    /// Called regularly while a command runs. An error stops it.
     while_running: &'a mut dyn FnMut() -> Result<(), poste_core::Error>,
     every: Duration,
 }
@@ -218,7 +218,7 @@ impl Runner for Commands<'_> {
             return Err(error);
         }
         if let Ok(poste_run::Finished { stopped: Some(Stopped::Interrupted(_)), .. }) = finished {
-            // Who asked this process to end has said nothing about the message.
+            // Stopping this process says nothing about the message.
             let source = std::io::ErrorKind::Interrupted.into();
             return Err(poste_core::Error::Io { path: errand.folder.clone(), source });
         }
@@ -240,18 +240,16 @@ fn found(finished: &poste_run::Finished, limit: Duration) -> Result<(), String> 
     match (finished.stopped, finished.end) {
         (Some(Stopped::TimedOut), _) => {
             let limit = poste_config::length_text(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX));
-            Err(format!("it took longer than {limit} and was ended"))
+            Err(format!("timed out after {limit}"))
         }
-        (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => {
-            Err("it was ended before it was finished".to_owned())
-        }
+        (Some(Stopped::ByWatcher | Stopped::Interrupted(_)), _) => Err("it was stopped before it finished".to_owned()),
         (None, End::Exit(0)) => Ok(()),
         (None, End::Exit(code)) => Err(format!("it ended with exit code {code}")),
-        (None, End::Signal(signal)) => Err(format!("it was ended by signal {signal}")),
+        (None, End::Signal(signal)) => Err(format!("it was killed by signal {signal}")),
     }
 }
 
-/// What every gate's command may know: which office, and for whom.
+/// The environment of every gate's command: the office, the agent and its session.
 fn environment(caller: &Caller, scene: &Scene<'_>) -> Environment {
     let mut environment = Environment::default();
     environment.set("POSTE_HOME", scene.office());
@@ -264,7 +262,7 @@ fn environment(caller: &Caller, scene: &Scene<'_>) -> Environment {
     environment
 }
 
-/// Their commands come with the repository, and nobody here has said that they may run.
+/// The gates' commands come with the repository, and nobody has trusted them on this machine.
 pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
     let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
     let message = format!(
@@ -274,5 +272,5 @@ pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
     );
     Error::refused(message)
         .code("untrusted")
-        .hint(note!("read what it would run, then trust it: " [trust, as = "NAME"] " (somebody of kind human)"))
+        .hint(note!("review its commands, then trust it: " [trust, as = "NAME"] " (an agent of kind human)"))
 }

@@ -1,4 +1,4 @@
-//! Shows what waits for the caller, by priority, then age. Listing never counts as showing.
+//! Lists the caller's mail, by priority, then age. Listing marks nothing as shown.
 
 use poste_core::text::TypeName;
 use poste_core::views::{self, InboxPage, InboxQuery};
@@ -11,20 +11,20 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only what was not shown yet
+    /// Only messages that were not shown yet
     pub unread: bool,
-    /// Only this type
+    /// Only messages of this type
     #[serde(rename = "type")]
     pub kind: Option<TypeName>,
-    /// Only from this sender
+    /// Only messages from this sender
     pub from: Option<String>,
-    /// Ended ones too, newest first
+    /// Include ended deliveries, newest first
     pub all: bool,
     /// Maximum number of messages
     pub limit: u16,
 }
 
-/// How many are listed unless a number is given.
+/// The default limit.
 pub const LIMIT_DEFAULT: u16 = 50;
 pub const LIMIT_MAX: u16 = 1000;
 
@@ -52,7 +52,7 @@ impl Verb for Input {
         };
         let page = views::inbox(desk.office.store(), &agent, &query, desk.now()?)?;
         if page.messages.is_empty() && page.left_out.count == 0 {
-            desk.say(if query.filters() { "nothing waits that matches" } else { "nothing waits" });
+            desk.say(if query.filters() { "no pending mail matches" } else { "no pending mail" });
         }
         Ok(Answered::new(page))
     }

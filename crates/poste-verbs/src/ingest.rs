@@ -1,4 +1,4 @@
-//! Takes in what comes from outside. It becomes one message, however often it comes in, under the trust label `outside`.
+//! Turns input from outside into a message with the trust label `outside`, once, however often it arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,65 +15,67 @@ use crate::draft::{Heading, Message};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Desk, Error, Recipients, Result, Verb, input, mark, register};
 
-/// Who speaks for what comes in, unless another name is given.
+/// The default sender of messages from outside.
 pub const SPEAKER: &str = "ingest";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// One address or several
+    /// The recipients: one address, several separated by commas, or a list
     #[serde(deserialize_with = "input::recipients")]
     #[schemars(with = "Recipients")]
     pub to: Vec<Address>,
     /// The message type, for example alert
     #[serde(rename = "type")]
     pub kind: TypeName,
+    /// Importance; default: that of the type
     pub priority: Option<Priority>,
-    /// What comes in
+    /// The input from outside
     pub incoming: Incoming,
-    /// Keeps its files in the office; otherwise they are only named.
+    /// Store its files in the office; otherwise they are only named.
     #[serde(skip)]
     pub attach: bool,
     #[serde(skip)]
     pub secrets: Secrets,
 }
 
-/// Something from outside, read and bounded.
+/// Input from outside, parsed and within limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Incoming {
-    /// One line
+    /// Subject, one line
     pub subject: String,
+    /// Body, as text
     pub body: String,
     /// Structured data
     #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<Box<RawValue>>,
-    /// Where it comes from, in words of its own: nothing here was proven
+    /// Its origin, as the input itself states it: none of it is proven
     pub metadata: BTreeMap<String, String>,
-    /// What it is known by: the same key is the same message
+    /// Key of the input: the same key is the same message
     pub key: Option<String>,
-    /// Those that can be kept.
+    /// Files that can be stored.
     #[serde(skip)]
     pub attachments: Vec<Attachment>,
-    /// Whose keys these are: what comes by one way is never taken for what comes by another.
+    /// The namespace of the key: the same key from another origin is another message.
     #[serde(skip)]
     pub origin: Origin,
-    /// The marks of offices that sent it, or that it answers without anybody's doing.
+    /// Marks of offices that sent it, or that it is an automatic reply to.
     #[serde(skip)]
     pub echo_of: BTreeSet<String>,
-    /// The marks of offices whose mail comes back with it.
+    /// Marks of offices whose mail it returns as undeliverable.
     #[serde(skip)]
     pub returned_to: BTreeSet<String>,
 }
 
-/// By which way something comes in.
+/// How input arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
     #[default]
     Text,
     Email,
     Signed,
-    /// Anybody may have made it, with any key.
+    /// Unproven: any sender may have chosen the key.
     Unsigned,
 }
 
@@ -90,22 +92,24 @@ impl Origin {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// One name, without any folder.
+    /// A file name without folders.
     pub name: String,
     pub bytes: Vec<u8>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Null: nothing was stored.
+    /// The message's number; null if nothing was stored.
     pub number: Option<MessageNo>,
+    /// Log position of the record.
     pub position: Option<Position>,
+    /// The recipients it was delivered to.
     pub to: Vec<Address>,
-    /// It came in before; there is no second effect.
+    /// It arrived before; nothing new was stored.
     pub repeat: bool,
-    /// This office sent it, or it answers what this office sent without anybody's doing; nothing was stored.
+    /// This office sent it, or it is an automatic reply to this office's mail; nothing was stored.
     pub echo: bool,
-    /// What it is known by.
+    /// Key of the input.
     pub key: Option<String>,
 }
 
@@ -116,27 +120,27 @@ impl Verb for Input {
 
     fn run(mut self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let (mut header, content) = self.sealed()?;
-        // To tell of what this office caused itself would make the next one, for ever.
+        // A message about something this office caused would cause the next one, forever.
         if is_named(desk.office, &self.incoming.echo_of)? {
             return Ok(Answered::new(Answer { echo: true, key: self.incoming.key, ..Answer::default() }));
         }
-        // Somebody has to know that a mail came back, and no rule for alerts must tell it by mail again.
+        // A returned mail has to be reported, but no rule for alerts may send it out by mail again.
         if is_named(desk.office, &self.incoming.returned_to)? {
             self.kind = "message".parse()?;
             header.kind = self.kind.clone();
-            desk.warn("a mail that a rule of this office sent came back; it is stored as a message, not as an alert");
+            desk.warn("a mail sent by a rule of this office came back; it is stored as a message, not as an alert");
         }
         let from = source(desk)?;
         let answer = self.store(desk, &from, header, content)?;
         if !answer.repeat && answer.to.is_empty() {
-            desk.warn("nobody received it: no such agent is active, or nobody subscribed");
+            desk.warn("no recipients: no active agent matches, or nobody subscribed");
         }
         Ok(Answered::new(answer))
     }
 }
 
-/// The name that speaks for what comes in, registered on first use. Only one of kind `outside` may: nobody lends their
-/// own trust to what others wrote.
+/// The sender of input from outside, registered on first use. It must be of kind `outside`, so that the input does not
+/// get the trust of another agent.
 fn source(desk: &mut Desk<'_>) -> Result<Name> {
     let name = match &desk.caller.actor {
         Some(name) => name.clone(),
@@ -146,11 +150,9 @@ fn source(desk: &mut Desk<'_>) -> Result<Name> {
     register::if_missing(desk.office, &name, header, desk.caller.via)?;
     match desk.office.agent(&name)?.map(|agent| agent.kind) {
         Some(AgentKind::Outside) | None => Ok(name),
-        Some(kind) => {
-            Err(Error::refused(format!("what comes from outside is not said in the name of a registered {kind}"))
-                .code("not_outside")
-                .hint(note!("give the source a name of its own: " @Speaker "; without one it is said by ingest")))
-        }
+        Some(kind) => Err(Error::refused(format!("input from outside cannot be sent by an agent of kind {kind}"))
+            .code("not_outside")
+            .hint(note!("use a separate name for the source: " @Speaker "; the default is ingest"))),
     }
 }
 
@@ -160,7 +162,7 @@ fn is_named(office: &Office, marks: &BTreeSet<String>) -> Result<bool> {
 }
 
 impl Input {
-    /// Header and content, without its files: those are kept once it is known to be new.
+    /// Header and content, without files: those are stored once the input is known to be new.
     fn sealed(&self) -> Result<(Send, Content)> {
         let Incoming { subject, body, payload, metadata, .. } = &self.incoming;
         let message = Message {
@@ -176,7 +178,7 @@ impl Input {
         message.with_artifacts(Vec::new(), Heading { to: self.to.clone(), subject, ..Heading::default() })
     }
 
-    /// Stores it once: what has the same key, from the same source, for the same recipients, is the same.
+    /// Stores it once: the same key from the same source for the same recipients is the same message.
     fn store(&self, desk: &mut Desk<'_>, from: &Name, mut header: Send, content: Content) -> Result<Answer> {
         let id = self.record_id(from)?;
         if let Some(before) = self.stored_before(desk.office, id.as_ref())? {
@@ -185,7 +187,7 @@ impl Input {
         if self.attach {
             header.artifacts = keep_files(desk.office, &self.incoming.attachments)?;
         }
-        // In no session: whoever hands it over is not whoever wrote it.
+        // Outside the caller's session: the caller did not write it.
         let author = Author::new(from.clone(), desk.caller.via);
         let mut proposal = desk.office.proposal(&author, Intent::Send(header), Some(content));
         proposal.id = id.clone().unwrap_or(proposal.id);
@@ -199,8 +201,8 @@ impl Input {
                 echo: false,
                 key: self.incoming.key.clone(),
             }),
-            Verdict::Accepted(_) => Err(Error::odd_effect("it")),
-            // Another process may have taken it in at the same moment, with other words around it.
+            Verdict::Accepted(_) => Err(Error::odd_effect("the message")),
+            // Another process may have stored it at the same time, with other content under the same id.
             Verdict::Rejected(rejection) => match self.stored_before(desk.office, id.as_ref())? {
                 Some(before) if rejection.code == Code::IdConflict => Ok(before),
                 _ => Err(rejection.into()),
@@ -214,13 +216,13 @@ impl Input {
         let mut recipients: Vec<String> = self.to.iter().map(ToString::to_string).collect();
         recipients.sort();
         recipients.dedup();
-        // A Message-ID is anybody's word, so that other words under it are another mail.
-        let words = match incoming.origin {
+        // A Message-ID is unproven, so different text under the same one is another mail.
+        let text_digest = match incoming.origin {
             Origin::Email => Digest::of(format!("{}\n{}", incoming.subject, incoming.body).as_bytes()).to_string(),
             _ => String::new(),
         };
-        // As JSON: no part can pass for two.
-        let known_by = serde_json::json!([from, incoming.origin.word(), recipients, self.kind, words, key]);
+        // As JSON, so that the parts cannot run into each other.
+        let known_by = serde_json::json!([from, incoming.origin.word(), recipients, self.kind, text_digest, key]);
         let digest = Digest::of(known_by.to_string().as_bytes()).to_string();
         Ok(Some(format!("ingest-{}", &digest[..40]).parse()?))
     }

@@ -1,4 +1,4 @@
-//! Makes an office. There is none before it, so this is no verb.
+//! Creates an office. Not a verb: verbs need an office.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,20 @@ use crate::{Answered, Result};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The office that was found from here until now
+    /// The office that was found from here before
     #[serde(skip)]
     pub hidden: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The office's folder.
     pub office: String,
-    /// False: it was there before.
+    /// False if it existed before.
     pub made: bool,
 }
 
-/// Makes an office, unless there is one.
+/// Creates an office unless it exists.
 pub fn init(place: &Place, input: Input) -> Result<Answered<Answer>> {
     let made = place.create()?;
     place.open()?;
@@ -33,7 +34,7 @@ pub fn init(place: &Place, input: Input) -> Result<Answered<Answer>> {
         return Ok(answered);
     }
     if let Some(hidden) = input.hidden {
-        answered = answered.warn(format!("from here this office is found before the one at {}", hidden.display()));
+        answered = answered.warn(format!("from here, this office hides the one at {}", hidden.display()));
     }
     let stored = format!("the office {}", place.path.display());
     Ok(answered.stored(stored).next(note!("next: " [register, name = "NAME", role = "ROLE"])))

@@ -1,4 +1,4 @@
-//! How inputs write times and lengths of time as JSON.
+//! Reads times, durations and recipients of inputs from JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// `30m`, `2h`, or a moment.
+/// Reads `30m`, `2h`, or a timestamp.
 pub(crate) fn when<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<When>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| parse_when(&text).map_err(D::Error::custom)).transpose()
 }
 
-/// A moment that is over. A length of time is how long ago.
+/// Parses a time in the past. A duration means how long ago.
 pub fn past_moment(text: &str) -> Result<When, String> {
     parse_past(text).map_err(|_| {
         let text = poste_core::text::quoted(text);
         format!(
-            "{text} is no time; write how long ago (30m, 2h, 1d), a day (2026-01-31) or a moment (2026-01-31T12:00:00Z)"
+            "{text} is not a time; write how long ago (30m, 2h, 1d), a day (2026-01-31) or a timestamp (2026-01-31T12:00:00Z)"
         )
     })
 }
@@ -35,7 +35,7 @@ pub(crate) fn a_day() -> String {
     "24h".to_owned()
 }
 
-/// What `since` says: a moment in the past, or so long before now.
+/// Parses `since`: a timestamp in the past, or how long ago.
 pub(crate) fn since(text: &str, now: Timestamp) -> crate::Result<Timestamp> {
     let worded = |wording| crate::Error::worded(crate::Kind::Usage, wording);
     let since = match parse_when(text).map_err(|why| worded(note!({since} ": {why}")))? {
@@ -48,29 +48,29 @@ pub(crate) fn since(text: &str, now: Timestamp) -> crate::Result<Timestamp> {
     Ok(since)
 }
 
-/// `30m`, as milliseconds.
+/// Reads a duration such as `30m`, as milliseconds.
 pub(crate) fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| parse_duration_ms(&text).map_err(D::Error::custom)).transpose()
 }
 
-/// A text that may be any bytes where it does not come as JSON.
+/// Reads text as bytes. Surfaces other than JSON may pass any bytes.
 pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     String::deserialize(deserializer).map(String::into_bytes)
 }
 
-/// How many items a page may have.
+/// Checks the limit of a page.
 pub(crate) fn check_limit(limit: u16, max: u16) -> crate::Result {
     match (1..=max).contains(&limit) {
         true => Ok(()),
-        false => Err(crate::Error::usage(format!("limit is 1 to {max}, not {limit}"))),
+        false => Err(crate::Error::usage(format!("limit must be 1 to {max}, not {limit}"))),
     }
 }
 
-/// One address or several: as people type them, with commas between, or a list.
+/// One address, several separated by commas, or a list
 #[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
-#[allow(dead_code, reason = "the shapes stand for the schema; reading makes the second")]
+#[allow(dead_code, reason = "the variants define the schema; only the second is constructed")]
 pub enum Recipients {
     One(Address),
     Many(Vec<Address>),
@@ -100,15 +100,15 @@ impl<'de> Deserialize<'de> for Recipients {
             many @ serde_json::Value::Array(_) => {
                 serde_json::from_value(many).map(Self::Many).map_err(D::Error::custom)
             }
-            _ => Err(D::Error::custom("to is an address or a list of addresses")),
+            _ => Err(D::Error::custom("to must be an address or a list of addresses")),
         }
     }
 }
 
-/// The fields of an input that carries a message: its own ones are taken out, the rest is the message.
+/// The fields of an input that carries a message: the verb takes its own fields, the rest is the message.
 ///
-/// Each field stays the JSON it came as. Flattening with serde would not: it reads numbers before anybody asked for them,
-/// and a payload is kept as it was given.
+/// Each field keeps its original JSON, because a payload is stored as it was given. Serde's flatten would parse numbers
+/// first.
 pub(crate) struct Fields(BTreeMap<String, Box<RawValue>>);
 
 impl Fields {
@@ -147,14 +147,14 @@ impl Fields {
         serde_json::from_str(value.get()).map_err(|error| E::custom(unplaced(&error)))
     }
 
-    /// What is left.
+    /// The remaining fields.
     pub(crate) fn rest<T: DeserializeOwned, E: serde::de::Error>(self) -> Result<T, E> {
         let json = serde_json::to_string(&self.0).map_err(E::custom)?;
         serde_json::from_str(&json).map_err(|error| E::custom(unplaced(&error)))
     }
 }
 
-/// Without the place, which is one in a part of the input.
+/// The error without its line and column, which count from the start of one field.
 fn unplaced(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

@@ -1,4 +1,4 @@
-//! What can be asked of an office: one file per verb, from a typed input to a typed answer.
+//! The verbs of an office: one file each, from a typed input to a typed answer.
 //!
 //! ```text
 //!  surface ── Input + Caller ──▶ Desk ──▶ verb ──▶ Office::submit ──▶ Answered { answer, next, warnings, marks }
@@ -8,11 +8,11 @@
 //! * [`caller`]: on whose behalf a verb runs, and which files it may touch.
 //! * [`desk`]: an office and a caller together: proposing, and what surrounds every proposal.
 //! * [`answer`]: what comes back: the answer, next steps, warnings, and what to mark once it was printed.
-//! * [`note`]: words with verbs in them; each surface writes those in its own form.
+//! * [`note`]: texts that name verbs, which each surface writes in its own form.
 //! * [`error`]: what went wrong, as data.
 //!
-//! Verbs know no terminal, environment, working folder or standard stream, and they never wait: a verb that finds nothing
-//! yet says so, and its surface waits. This crate never prints.
+//! Verbs do not use the terminal, environment, working folder or standard streams, and they never wait: a verb that
+//! finds nothing yet says so, and its surface waits. This crate never prints.
 #![warn(clippy::disallowed_methods)]
 
 #[macro_use]

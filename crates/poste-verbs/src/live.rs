@@ -1,8 +1,8 @@
-//! What this machine knows of a running session and the log does not need: how it can be reached, and what it was told.
+//! Local state of running sessions that the log does not need: how to reach a session, and what it was told.
 //!
-//! One small file a session, in the folder `live` of the office, for its owner's eyes only: it may hold the key to the
-//! session's own socket, which must never be in the log. Whoever deletes it makes a session be told some things twice; nothing
-//! is lost with it.
+//! Each session has one small file in the office's folder `live`, readable only by its owner: it may hold the token of
+//! the session's socket, which must never be in the log. If the file is deleted, the session is told some things twice,
+//! and nothing is lost.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -23,27 +23,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
 
-/// The folder, in that of the office.
+/// The folder, inside the office's folder.
 pub const FOLDER: &str = "live";
 
-/// Longer than any hook holds it that is not stopped or stuck.
+/// Longer than a hook holds the lock, unless it is stopped or stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK_PERIOD: Duration = Duration::from_millis(2);
-/// More than any of these files ever has.
+/// More than any of these files ever holds.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Live {
     pub session: Session,
-    /// Whom it was bound to, once it was.
+    /// The agent it is bound to, once it is.
     #[serde(default)]
     pub agent: Option<Name>,
     #[serde(default)]
     pub program: Option<Program>,
-    /// The program's process, which its server of tools is below, too.
+    /// The program's process. Its MCP server is a child of it, too.
     #[serde(default)]
     pub process: Option<SessionProcess>,
-    /// The program's own name is that of a run which is over: it was resumed, and goes on as this session.
+    /// Set after a resume: the program keeps its own id, whose session has ended, and continues as this session.
     #[serde(default)]
     pub runs_as: Option<Session>,
     #[serde(default)]
@@ -52,42 +52,42 @@ pub struct Live {
     pub told: Told,
 }
 
-/// Ways into a running session. Only what its own hooks said of it.
+/// Ways to reach a running session, as reported by its own hooks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reach {
-    /// The inbox of a Claude Code session, and the word that opens it.
+    /// The inbox socket of a Claude Code session, and its token.
     pub socket: Option<PathBuf>,
     pub socket_token: Option<String>,
-    /// The pane it runs in: `TMUX` (socket, server, session) and `TMUX_PANE`.
+    /// The tmux pane it runs in: `TMUX` (socket, server, session) and `TMUX_PANE`.
     pub tmux: Option<String>,
     pub tmux_pane: Option<String>,
     /// The thread of a Codex session.
     pub codex_thread: Option<String>,
-    /// Where an OpenCode server listens, and its name for the session.
+    /// The URL of an OpenCode server, and its id for the session.
     pub opencode_url: Option<String>,
     pub opencode_session: Option<String>,
 }
 
-/// What was put before the session since it began or was compacted.
+/// What the session was shown since it began or was compacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
-    /// Every record up to here was looked at, with these addresses: only later ones can bring something new.
+    /// Records up to here were checked for these addresses: only later ones can be news.
     pub looked_until: Option<Position>,
     pub addresses: Vec<Address>,
-    /// It must look again by then, whatever the bell says: a lease is half over, or something falls due.
+    /// When to check again, whatever the bell says: a lease is half over, or something is due.
     pub look_again_at: Option<Timestamp>,
-    /// Mail that was named in a line, without its body.
+    /// Mail that was listed in a line, without its body.
     pub listed: BTreeSet<MessageNo>,
-    /// Mail whose body was put before it, while the office could not be written to: it is to be marked as shown.
+    /// Mail whose body was shown while the office was not writable. It still has to be marked as shown.
     pub unmarked: BTreeSet<MessageNo>,
     /// How often in a row the session was kept from stopping.
     pub holds: u32,
 }
 
 impl Told {
-    /// What it was told of, whenever it was looked for.
+    /// The mail it was told of, at any position.
     pub fn heard(&self) -> Heard {
         Heard { looked_until: None, numbers: &self.listed | &self.unmarked }
     }
@@ -106,13 +106,13 @@ impl Live {
         }
     }
 
-    /// As it was saved last; `None`: nothing is known of this session, or the file cannot be read.
+    /// The last saved state. `None`: there is none, or the file cannot be read.
     pub fn load(office: &Path, session: &Session) -> Option<Self> {
         let found: Self = serde_json::from_slice(&read(&path(office, session)).ok()?).ok()?;
         (found.session == *session).then_some(found)
     }
 
-    /// The session whose program is one of these processes, the nearest first.
+    /// The session whose program is the first of these processes that has one.
     pub fn of_process(office: &Path, processes: &[SessionProcess]) -> Option<Self> {
         let files = fs::read_dir(office.join(FOLDER)).ok()?.flatten().map(|entry| entry.path());
         let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -121,7 +121,7 @@ impl Live {
         all.filter_map(|live| Some((near(&live)?, live))).min_by_key(|(near, _)| *near).map(|(_, live)| live)
     }
 
-    /// Changes it while nobody else does: hooks of one session may run side by side.
+    /// Changes the state under a lock: hooks of one session may run at the same time.
     pub fn change<T, E: From<io::Error>>(
         office: &Path,
         session: &Session,
@@ -130,7 +130,7 @@ impl Live {
         Self::change_within(office, session, PATIENCE, change)
     }
 
-    /// As [`Live::change`], for somebody who has less time. `WouldBlock`: somebody else had it for so long.
+    /// As [`Live::change`], with a shorter timeout. `WouldBlock`: the lock was held for all of it.
     pub fn change_within<T, E: From<io::Error>>(
         office: &Path,
         session: &Session,
@@ -149,7 +149,7 @@ impl Live {
         Ok(done)
     }
 
-    /// Clears away what is left of sessions that nobody runs any more, as far as nobody else uses it at this moment.
+    /// Deletes the files of sessions that have ended, unless they are in use at this moment.
     pub fn sweep(office: &Path, live: &[Session]) -> io::Result<()> {
         let folder = office.join(FOLDER);
         let mut stems = BTreeSet::new();
@@ -169,13 +169,13 @@ impl Live {
         Ok(())
     }
 
-    /// Everything is forgotten of a session that is over. Its locks stay until somebody sweeps: they may be waited for.
+    /// Deletes the state of a session that has ended. Its locks stay until a sweep: a process may be waiting for one.
     pub fn forget(office: &Path, session: &Session) -> io::Result<()> {
         remove(&path(office, session))
     }
 }
 
-/// Names of sessions are the programs' own, so they are no names of files.
+/// Session ids come from the programs and may not be valid file names, so files are named by their hash.
 pub fn path(office: &Path, session: &Session) -> PathBuf {
     let name = blake3::hash(session.as_str().as_bytes()).to_hex();
     office.join(FOLDER).join(&name[..32]).with_extension("json")
@@ -193,7 +193,7 @@ pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// A locked file. There is no lock with a deadline, so it is tried again and again. `WouldBlock`: another one had it for so long.
+/// Locks a file. Locks have no timeout, so this polls. `WouldBlock`: the lock was held for all of `patience`.
 pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<Locked> {
     let deadline = Instant::now() + patience;
     loop {
@@ -202,7 +202,7 @@ pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<Locked> {
                 thread::sleep(LOCK_PERIOD);
             }
             Err(error) => return Err(error),
-            // What was swept away between the two steps, others do not find any more.
+            // If the file was swept between the two steps, other processes lock another file.
             Ok(lock) if is_at(&lock, path) => return Ok(lock),
             Ok(_) => {}
         }
@@ -215,7 +215,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().map(place).is_ok_and(|own| found.is_ok_and(|found| found == own))
 }
 
-/// A session that is not live by the log may still have a program that runs: it has no name, or another took over from it.
+/// A session that the log does not list as live may still run: it has no agent yet, or another session took over.
 fn sweep_one(path: &Path, is_live: bool, live: &[Session]) -> io::Result<()> {
     let Ok(_lock) = locked(&path.with_extension("lock"), Duration::ZERO) else { return Ok(()) };
     let known: Option<Live> = read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -236,7 +236,7 @@ fn sweep_one(path: &Path, is_live: bool, live: &[Session]) -> io::Result<()> {
     Ok(())
 }
 
-/// Longer than anybody needs what is no session's: a ring that was noted, a file that was not finished.
+/// Age at which files that belong to no session are deleted: notes of rings, unfinished files.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
 fn is_old(path: &Path) -> bool {
@@ -269,7 +269,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// In one step, and unsynced: it is only what this boot knows.
+/// Replaces the file atomically. It is not synced: the state is worthless after a reboot.
 fn save(path: &Path, live: &Live) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(folder)?; // 0600
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_of_one_session_change_it_one_after_the_other() {
+    fn changes_of_one_session_are_serialized() {
         let office = tempfile::tempdir().unwrap();
         let session: Session = "../../etc/passwd".parse().unwrap();
         assert_eq!(Live::load(office.path(), &session), None);
@@ -305,13 +305,13 @@ mod tests {
         assert_eq!(path.parent().unwrap(), office.path().join(FOLDER));
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
         fs::write(&path, "no JSON").unwrap();
-        assert_eq!(Live::load(office.path(), &session), None, "a damaged file is as good as none");
+        assert_eq!(Live::load(office.path(), &session), None, "a damaged file counts as missing");
         Live::forget(office.path(), &session).unwrap();
         Live::forget(office.path(), &session).unwrap();
     }
 
     #[test]
-    fn what_nobody_runs_any_more_is_swept_and_nobody_loses_a_lock() {
+    fn ended_sessions_are_swept_without_losing_locks() {
         let office = tempfile::tempdir().unwrap();
         let office = office.path();
         let own = poste_core::store::processes::written_down(std::process::id());
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!((old.exists(), new.exists()), (false, true));
         drop(held);
 
-        // Whoever waited for a lock that is swept away meanwhile does not take what others no longer find for it.
+        // A waiter does not get a lock whose file was deleted while it waited.
         let lock = path(office, &name("busy")).with_extension("lock");
         let held = locked(&lock, PATIENCE).unwrap();
         let waits = thread::spawn({

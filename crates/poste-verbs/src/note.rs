@@ -1,58 +1,58 @@
-//! Words for whoever called, with verbs in them that help: `follow it: poste track 12` at a terminal, `track number=12` for
-//! a model. A surface writes the verbs in its own form.
+//! Notes for callers, which can name verbs: `follow it: poste track 12` at a terminal, `track number=12` for a model.
+//! Each surface writes the verbs in its own form.
 
 use std::fmt;
 
 use poste_core::Timestamp;
 use serde_json::{Map, Value};
 
-/// A line of words.
+/// A line of text with verbs, fields and times in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Note(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     Text(String),
-    /// A moment, which people read relative to now.
+    /// A time, which people read relative to now.
     Time(Timestamp),
-    /// How long something has been so, by when that began.
+    /// The time since which something has been the case.
     Since(Timestamp),
     Call(Call),
     Field(Field),
     Setting(Setting),
 }
 
-/// A verb to call. Values that the caller has to fill in are words in capitals, such as `TEXT`.
+/// A verb to call. Placeholders for the caller to fill in are in capitals, such as `TEXT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// As in the registry: `track`, `handoff accept`.
     pub verb: String,
-    /// [`SPEAKER`] in it is who should call, which a surface may leave to its user.
+    /// The key [`SPEAKER`] names the agent that should call. A surface may leave that to its user.
     pub input: Map<String, Value>,
 }
 
-/// A field of the verb that the note comes from: `--merge` at a terminal, `merge=true` for a model. A hint whose field a
-/// surface does not have is not given there.
+/// A field of the verb that the note comes from: `--merge` at a terminal, `merge=true` for a model. A surface without
+/// that field leaves out the hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// Filled in by [`Desk::call`](crate::Desk::call); empty until then.
     pub verb: String,
     pub name: String,
-    /// Null: only the field is named.
+    /// Null: name only the field.
     pub value: Value,
 }
 
-/// What belongs to a caller and not to an input. Only a surface that asks its user for it can name it.
+/// Something that belongs to the caller, not to an input. Only a surface that lets its user set it can name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     Speaker,
     Office,
     LockTimeout,
-    /// Whether answers come as JSON.
+    /// JSON output.
     Json,
 }
 
-/// The key of a call's input that says in whose name to call.
+/// The key in a call's input for the agent to call as.
 pub const SPEAKER: &str = "as";
 
 impl Note {
@@ -86,7 +86,7 @@ impl Note {
         self
     }
 
-    /// Says whose fields are named, where nobody has said so yet.
+    /// Sets the verb of fields that have none yet.
     pub(crate) fn comes_from(&mut self, verb: &str) {
         for part in &mut self.0 {
             if let Part::Field(field) = part
@@ -97,7 +97,7 @@ impl Note {
         }
     }
 
-    /// This one, then another.
+    /// Appends another note.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -115,18 +115,18 @@ impl Note {
         })
     }
 
-    /// On one line, with each part in the form of a surface.
+    /// The note on one line, with each part in the form of a surface.
     pub fn written(&self, form: impl FnMut(&Part) -> String) -> String {
         self.0.iter().map(form).collect()
     }
 
-    /// With moments written as a surface writes them.
+    /// The note with its times as text, in the form of a surface.
     pub fn timed(self, write: impl Fn(&Part) -> Option<String>) -> Self {
         Self(self.0.into_iter().map(|part| write(&part).map_or(part, Part::Text)).collect())
     }
 }
 
-/// Moments as they are, verbs by their names alone: a surface has better words for both.
+/// Plain timestamps and verb names. Surfaces write both in a better form.
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
@@ -156,8 +156,8 @@ impl From<&str> for Note {
 }
 
 /// Makes a [`Note`] of texts and verbs: `note!("see whose it is: " [track, number = number])`. Texts take values as
-/// `format!` does; a verb of two words is `[handoff accept, number = number]`; a moment stands in parentheses, and `(since at)` is how long
-/// ago one was. A field of the verb itself stands in braces, `{merge = true}`, and `@Speaker` is a [`Setting`].
+/// `format!` does; a verb of two words is `[handoff accept, number = number]`; `(at)` is a time, and `(since at)` how
+/// long ago one was. `{merge = true}` is a field of the verb itself, and `@Speaker` is a [`Setting`].
 #[macro_export]
 macro_rules! note {
     (@parts $note:expr;) => { $note };
@@ -189,13 +189,12 @@ macro_rules! note {
     ($($parts:tt)+) => { $crate::note!(@parts $crate::note::Note::default(); $($parts)+) };
 }
 
-/// A value of a call's input. Everything that is put into one can be written as JSON.
+/// A value of a call's input, as JSON. Every type used there can be serialized.
 pub fn value(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Commands that are no verbs, and that notes name all the same. Tests see to it that they exist, and that notes name no
-/// other.
+/// Commands that are not verbs but may be named in notes. Tests check that they exist, and that notes name no others.
 pub const COMMANDS: &[&str] = &["context edit", "dispatch", "schema", "watch retry"];
 
 #[cfg(test)]
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_has_texts_verbs_and_moments_in_their_order() {
+    fn a_note_keeps_its_parts_in_order() {
         let (number, when) = (12, "soon");
         let at = Timestamp::from_ms(5);
         let note = note!("due {when}, " (at) "; take it: " [handoff accept, number = number, notes = "TEXT"] ".");

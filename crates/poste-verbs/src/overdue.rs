@@ -10,11 +10,11 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Work that nobody claimed for this long is late: 1h
+    /// Unclaimed work is late after this time, such as 1h
     #[serde(default, rename = "older", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub older_ms: Option<i64>,
-    /// A lease that ends within this time is nearly out: 2m
+    /// Include leases that end within this time, such as 2m
     #[serde(default, rename = "within", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub within_ms: Option<i64>,

@@ -1,4 +1,4 @@
-//! The agent programs Poste knows how to talk to.
+//! The agent programs that Poste supports.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub enum Program {
 impl Program {
     pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::OpenCode, Self::Cursor];
 
-    /// As it is typed and stored.
+    /// The name as typed and stored.
     pub fn word(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -30,7 +30,7 @@ impl Program {
         }
     }
 
-    /// As its makers write it.
+    /// The product name.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -41,7 +41,7 @@ impl Program {
         }
     }
 
-    /// Where it tells its hooks in which project it was started.
+    /// The variable that tells hooks the project folder.
     pub fn project_variable(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some("CLAUDE_PROJECT_DIR"),
@@ -51,7 +51,7 @@ impl Program {
         }
     }
 
-    /// Whether one process of it has several conversations side by side. The others go on with one after the other.
+    /// Whether one process runs several conversations at the same time. The others run one after the other.
     pub fn has_many_conversations(self) -> bool {
         matches!(self, Self::OpenCode | Self::Cursor)
     }
@@ -64,7 +64,7 @@ impl fmt::Display for Program {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Poste does not know the agent program {0:?}; it knows claude-code, codex, gemini, opencode and cursor")]
+#[error("unknown agent program {0:?}; supported are claude-code, codex, gemini, opencode and cursor")]
 pub struct UnknownProgram(String);
 
 impl FromStr for Program {

@@ -13,9 +13,9 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub struct Input {
-    /// Capitals are allowed: TaskCompleted
+    /// Topic to publish to; capitals are allowed: TaskCompleted
     pub topic: Topic,
-    /// One line
+    /// Subject, one line
     pub subject: String,
     #[schemars(flatten)]
     pub message: Message,

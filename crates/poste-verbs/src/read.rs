@@ -1,4 +1,4 @@
-//! Reads a message. If it is for the caller, printing it marks it as shown.
+//! Reads a message. If it is addressed to the caller, printing it marks it as shown.
 
 use poste_core::log::MessageNo;
 use poste_core::views::{self, MessageView};
@@ -26,7 +26,7 @@ impl Verb for Input {
         answered.marks.extend(desk.shown_mark(self.number)?);
         Ok(match desk.caller.actor {
             Some(_) => answered,
-            None => answered.next(note!("not marked as shown: nobody speaks; pass " @Speaker)),
+            None => answered.next(note!("not marked as shown: no agent was given; pass " @Speaker)),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Erases what a message said, everywhere in the office; who sent it when to whom stays.
+//! Erases the content of a message everywhere in the office. Its sender, recipients and times stay.
 
 use poste_core::fold::Code;
 use poste_core::log::{Content, Intent, MessageNo, Position, Redact};
@@ -16,17 +16,18 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, no_message};
 pub struct Input {
     /// The message's number
     pub number: Option<MessageNo>,
-    /// Also what recipients said of it: results, reasons, notes
+    /// Also erase what recipients wrote about it: results, reasons, notes
     #[serde(default)]
     pub results: bool,
-    /// What these records of the log said
+    /// Log positions of records whose content to erase
     #[serde(default)]
     pub records: Vec<Position>,
-    /// Why; it is kept
+    /// The reason; it is kept
     pub reason: Option<String>,
-    /// Finish an erasure that was interrupted, and erase once more what was redacted before
+    /// Finish an interrupted erasure, and erase all redacted content again
     #[serde(default)]
     pub finish: bool,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -36,21 +37,23 @@ pub struct Input {
 pub struct Answer {
     /// Records whose content is erased.
     pub records: Vec<Position>,
-    /// Nothing was redacted now; the files were erased of what had been redacted before, if that was still to do.
+    /// Nothing new was redacted; only earlier redactions were erased from files.
     pub finished: bool,
+    /// Blobs that were erased.
     pub blobs: usize,
+    /// Archives that were rewritten without the content.
     pub archives: usize,
-    /// Blobs that another message names too; redact that one as well to erase them.
+    /// Blobs that another message refers to; redact that one as well to erase them.
     pub kept_blobs: Vec<String>,
-    /// Archives that hold some of it and are missing: should one come back, `redact --finish` erases it there.
+    /// Missing archives that hold some of the content; if one comes back, `redact --finish` erases it there.
     pub missing_archives: Vec<String>,
-    /// Files of shared contexts that were edited by hand: they are left as they are, and may hold some of it.
+    /// Mirrors of shared contexts that were edited by hand; they are left unchanged and may hold some of the content.
     pub edited_mirrors: Vec<String>,
-    /// Files beside them that are of no context: they are left, and may hold some of it.
+    /// Files next to them that belong to no context; they are left unchanged and may hold some of the content.
     pub strange_files: Vec<String>,
-    /// Messages that repeat the same words, at least the subject; each must be redacted by itself.
+    /// Messages that repeat some of the content, at least the subject; each must be redacted separately.
     pub repeated_in: Vec<MessageNo>,
-    /// Those of them that are versions of a shared context, with the whole text or data once more.
+    /// Those of them that are versions of a shared context and repeat its whole text or data.
     pub repeating_versions: Vec<RepeatingVersion>,
 }
 
@@ -79,7 +82,7 @@ impl Verb for Input {
             let reason = self.secrets.text("reason", said("reason", &reason)?)?;
             propose(desk, &records, reason, self.id)?;
         }
-        // What was redacted with it has the words no more.
+        // Versions that were redacted along with it no longer repeat the content.
         let mut repeating_versions: Vec<RepeatingVersion> = Vec::new();
         for version in repeating {
             let message = views::message(desk.office.store(), version.message)?;
@@ -92,7 +95,7 @@ impl Verb for Input {
         let erased = if self.finish { desk.office.erase_all() } else { desk.office.erase() };
         let erased = erased.map_err(|error| {
             let error = Error::from(error);
-            let message = format!("it is redacted, and not erased from every file yet: {}", error.message);
+            let message = format!("redacted, but not yet erased from every file: {}", error.message);
             Error { message, ..error }.hint(note!("finish it later: " [redact, finish = true]))
         })?;
         Ok(Answered::new(Answer {
@@ -115,7 +118,7 @@ fn propose(desk: &mut Desk<'_>, records: &[Position], reason: Content, id: Optio
     let proposal = desk.proposal(intent, Some(reason), id)?;
     match desk.decide(&proposal) {
         Ok(_) => Ok(()),
-        // Redacted before and perhaps not erased to the end: that is still to be done.
+        // Redacted before, but perhaps not erased completely: finish that.
         Err(error) if error.is(Code::NothingToDo) && desk.office.store().unerased()?.is_some() => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Registers an agent or a person. The same agent again, unchanged, is harmless.
+//! Registers an agent or a person. Registering the same agent again changes nothing.
 
 use poste_config::Runners;
 use poste_core::Office;
@@ -17,30 +17,31 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 pub struct Input {
     /// Lower-case letters, digits, - and _
     pub name: Name,
-    /// What it is for; role:ROLE addresses all who share it
+    /// Role; role:ROLE addresses the agents that share it
     pub role: Option<Word>,
-    /// What it can do; can:CAPABILITY addresses all who can
+    /// Capabilities; can:CAPABILITY addresses the agents that have it
     #[serde(default)]
     pub capabilities: Vec<Word>,
-    /// The folder it works in, as an absolute path. A person says where an agent works.
+    /// The folder it works in, as an absolute path. Set by people only.
     #[serde(skip)]
     pub worktree: Option<String>,
-    /// Who is told when it does not answer in time; otherwise whoever has the role lead
+    /// The agent to notify when it does not answer in time; default: the agents with role lead
     pub lead: Option<Name>,
-    /// Otherwise agent. Whether somebody is a person is not for a model to say.
+    /// Default: agent. A model must not register people.
     #[serde(skip)]
     pub kind: Option<AgentKind>,
-    /// With `update`: what it has no more
+    /// With `update`: what to remove from the agent
     #[serde(skip)]
     pub clears: Vec<Cleared>,
-    /// Change or revive a registered name; what is not given stays as it was
+    /// Change or revive a registered agent; omitted fields stay as they are
     #[serde(default)]
     pub update: bool,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 impl Input {
-    /// A name, and nothing said of it.
+    /// An input with a name and nothing else.
     pub fn of(name: Name) -> Self {
         Self {
             name,
@@ -58,8 +59,9 @@ impl Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The agent as it is registered now.
     pub agent: Agent,
-    /// False: it was registered like this before.
+    /// False if it was registered with the same values before.
     pub changed: bool,
 }
 
@@ -80,13 +82,13 @@ impl Verb for Input {
             let proposal = desk.proposal_as(name.clone(), Intent::Register(header), None, id);
             desk.decide(&proposal)?;
         }
-        let missing = || Error::internal("the agent was registered and is not there");
+        let missing = || Error::internal("the agent was registered but is missing");
         let agent = desk.office.agent(&name)?.ok_or_else(missing)?;
         Ok(Answered::new(Answer { agent, changed: !same }))
     }
 }
 
-/// Registers a name unless it is there. Any number of processes may do so at once; says whether this one did.
+/// Registers a name unless it is registered. Safe in any number of processes at once. Returns whether this one did it.
 pub fn if_missing(office: &mut Office, name: &Name, header: Register, via: Via) -> Result<bool, poste_core::Error> {
     if office.agent(name)?.is_some() {
         return Ok(false);
@@ -99,7 +101,7 @@ pub fn if_missing(office: &mut Office, name: &Name, header: Register, via: Via) 
     }
 }
 
-/// Registers an agent as the files of this machine describe it.
+/// Registers an agent as this machine's files describe it.
 pub fn configured(office: &mut Office, runners: &Runners, name: &Name, via: Via) -> Result<bool, poste_core::Error> {
     let config = runners.agents.get(name);
     let role = config.and_then(|config| config.role.as_ref()).and_then(|role| role.as_str().parse().ok());
@@ -110,17 +112,17 @@ pub fn configured(office: &mut Office, runners: &Runners, name: &Name, via: Via)
     if_missing(office, name, Register { role, lead, ..Register::default() }, via)
 }
 
-/// Whether it is registered just like this; with `update`, what is not given is not asked for.
+/// Whether the agent is registered with these values. With `update`, omitted values are not compared.
 fn is_same(known: &Agent, asked: &Register) -> bool {
     if !asked.clears.is_empty() {
         return false;
     }
-    let silent = asked.update;
-    let kind = asked.kind.unwrap_or(if silent { known.kind } else { AgentKind::Agent });
+    let partial = asked.update;
+    let kind = asked.kind.unwrap_or(if partial { known.kind } else { AgentKind::Agent });
     let capabilities = asked.capabilities.as_ref();
     kind == known.kind
-        && (asked.role == known.role || (silent && asked.role.is_none()))
-        && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (silent && capabilities.is_none()))
-        && (asked.worktree == known.worktree || (silent && asked.worktree.is_none()))
-        && (asked.lead == known.lead || (silent && asked.lead.is_none()))
+        && (asked.role == known.role || (partial && asked.role.is_none()))
+        && (capabilities.map_or(&[][..], Vec::as_slice) == known.capabilities || (partial && capabilities.is_none()))
+        && (asked.worktree == known.worktree || (partial && asked.worktree.is_none()))
+        && (asked.lead == known.lead || (partial && asked.lead.is_none()))
 }

@@ -1,4 +1,4 @@
-//! Gives back a claimed message: it is pending again, and no attempt is counted.
+//! Releases a claimed message: it is pending again, and no attempt is counted.
 
 use poste_core::log::{Intent, MessageNo, Position, Release};
 use poste_core::text::RecordId;
@@ -13,8 +13,9 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// The claim's token; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 

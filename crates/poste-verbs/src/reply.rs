@@ -16,7 +16,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// Otherwise Re: and the subject of the message
+    /// Default: Re: and the subject of the message
     #[schemars(default)]
     pub subject: Option<String>,
     /// Finish the message, too

@@ -1,4 +1,4 @@
-//! Makes an office from a snapshot. There is none before it, so this is no verb.
+//! Creates an office from a snapshot. Not a verb: verbs need an office.
 
 use std::path::PathBuf;
 
@@ -14,40 +14,43 @@ use crate::{Answered, Error, Result};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// A folder that `poste snapshot` made
+    /// A folder made by `poste snapshot`
     pub snapshot: PathBuf,
-    /// Replace the office that is there; it is kept beside the new one
+    /// Replace an existing office, which is kept next to the new one
     #[serde(default)]
     pub replace: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The office's folder.
     pub path: String,
     /// The office's id: the same as before.
     pub office: String,
     /// The newest record in it.
     pub position: Position,
+    /// The hash chain at that record.
     pub chain: Digest,
-    /// The digest of all tables, unless they were brought to a newer schema.
+    /// The digest of all tables; null if they were upgraded to a newer schema.
     pub tables: Option<Digest>,
-    /// Where the office is that was there before.
+    /// Where the replaced office was moved to.
     pub kept: Option<String>,
-    /// The newest record of the one that was there before, if it was a copy of the same office.
+    /// The newest record of the replaced office, if it was a copy of the same office.
     pub kept_position: Option<Position>,
 }
 
 pub fn restore(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
     let restored = backup::restore(&input.snapshot, place, input.replace, progress);
     let restored = restored.map_err(|error| match error {
-        error @ poste_core::Error::Occupied(_) => Error::from(error)
-            .hint(note!("to put the snapshot in its place, and keep what is there beside it: " {replace = true})),
+        error @ poste_core::Error::Occupied(_) => {
+            Error::from(error).hint(note!("to replace it and keep it next to the new one: " {replace = true}))
+        }
         error => error.into(),
     })?;
     let manifest = restored.manifest;
     let path = place.path.display().to_string();
     let kept = restored.kept.map(|path| path.display().to_string());
-    let beside = kept.as_ref().map(|kept| format!(", with what was there kept in {kept}")).unwrap_or_default();
+    let beside = kept.as_ref().map(|kept| format!(", with the old one kept in {kept}")).unwrap_or_default();
     let stored = format!("the restored office {path}{beside}");
     let position = manifest.position;
     let mut answered = Answered::new(Answer {
@@ -62,14 +65,12 @@ pub fn restore(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress))
     .stored(stored);
     if let Some(last) = restored.kept_position.filter(|last| *last > position) {
         let lost = count(usize::try_from(last.0 - position.0).unwrap_or(usize::MAX), "record");
-        answered = answered
-            .warn(format!("{lost} that the office had after the snapshot was taken: only in the one that is kept"));
+        answered = answered.warn(format!("{lost} written after the snapshot: only in the office that was kept"));
     }
     if restored.kept_position.is_none() {
         let taken_at = manifest.taken_at;
-        answered = answered.warn(format!(
-            "this is a copy, as of {taken_at}; if the office it was made of is still used, the two go apart"
-        ));
+        answered = answered
+            .warn(format!("this is a copy, as of {taken_at}; if the original office is still used, the two diverge"));
     }
     Ok(answered)
 }

@@ -1,4 +1,4 @@
-//! Retires an agent: its mail goes back, what it holds is released, its name stays taken.
+//! Retires an agent: its mail is returned, its claims are released, and its name stays taken.
 
 use poste_core::fold::Effect;
 use poste_core::log::{Intent, Retire};
@@ -11,14 +11,17 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The agent to retire
     pub name: Name,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The retired agent.
     pub name: Name,
-    /// Deliveries that were released or returned.
+    /// Number of deliveries that were released or returned.
     pub deliveries: usize,
 }
 

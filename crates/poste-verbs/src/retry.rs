@@ -1,4 +1,4 @@
-//! Gives a message that failed, died, expired or came back another chance.
+//! Retries a message that failed, died, expired or was returned.
 
 use poste_core::Address;
 use poste_core::log::{Intent, MessageNo, Retry};
@@ -13,15 +13,17 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// Only this recipient's
+    /// Only this recipient's delivery
     pub to: Option<Address>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The message's number.
     pub number: MessageNo,
-    /// Deliveries that are pending again.
+    /// Number of deliveries that are pending again.
     pub deliveries: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Finds messages by what was written in them or about them, newest first.
+//! Finds messages by their content and by what was written about them, newest first.
 
 use poste_core::log::MessageNo;
 use poste_core::progress::Progress;
@@ -19,35 +19,35 @@ const LIMIT_MAX: u16 = 1000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Every word must be there; "a phrase" stands together, log* is a beginning, -word must not be there
+    /// Words that must all match; also "a phrase", prefix* and -excluded
     pub words: String,
-    /// Only from this sender
+    /// Only messages from this sender
     pub from: Option<Name>,
-    /// Only to this agent or group (role:R, can:C)
+    /// Only messages to this agent or group (role:R, can:C)
     pub to: Option<Address>,
-    /// Only what this agent sent, got, or said something about
+    /// Only messages this agent sent, received or wrote about
     pub agent: Option<Name>,
-    /// Only this type
+    /// Only messages of this type
     #[serde(rename = "type")]
     pub kind: Option<TypeName>,
-    /// Only this conversation
+    /// Only messages of this conversation
     pub conversation: Option<Label>,
-    /// Only what was sent at this time or later: a day, a moment, or how long ago
+    /// Only messages sent at this time or later: a day, a timestamp, or how long ago
     #[serde(default, deserialize_with = "input::past")]
     #[schemars(with = "Option<String>")]
     pub since: Option<When>,
-    /// Only what was sent before this time: a day, a moment, or how long ago
+    /// Only messages sent before this time: a day, a timestamp, or how long ago
     #[serde(default, deserialize_with = "input::past")]
     #[schemars(with = "Option<String>")]
     pub until: Option<When>,
-    /// Only what is in this state for at least one recipient
+    /// Only messages in this state for at least one recipient
     pub state: Option<State>,
-    /// At most so many
+    /// Maximum number of messages
     #[serde(default = "limit")]
     pub limit: u16,
     /// Only messages with a lower number: the next page
     pub before: Option<MessageNo>,
-    /// The most relevant first, of the newest 10 000 matches
+    /// Sort the newest 10 000 matches by relevance
     #[serde(default)]
     pub rank: bool,
 }
@@ -65,27 +65,27 @@ impl Verb for Input {
         input::check_limit(self.limit, LIMIT_MAX)?;
         let words: Words = self.words.parse().map_err(|error| {
             Error::usage(format!("{error}"))
-                .hint(note!("write words to look for: " [search, words = "login \"null check\" -draft"]))
+                .hint(note!("name words to search for: " [search, words = "login \"null check\" -draft"]))
         })?;
         let limit = self.limit.into();
         let query = self.query(desk, words)?;
-        let (office, mut tell) = desk.watched_office();
+        let (office, mut report) = desk.watched_office();
         let (page, refreshed) = views::search(office.store(), &query, |step| {
-            tell(match step {
+            report(match step {
                 views::Progress::Reading { done, total } => Progress { what: "reading the log", done, of: total },
                 views::Progress::Indexing { done, total } => Progress { what: "indexing", done, of: total },
             });
         })?;
-        drop(tell);
-        tell_of_index(desk, &refreshed);
+        drop(report);
+        report_index(desk, &refreshed);
         explain_limits(desk, &page, limit);
         if !page.hits.is_empty() {
             return Ok(Answered::new(page));
         }
         let hint = match page.next_before {
-            Some(before) => note!("look further back: the same search with " {before = before}),
-            None if query.filters() => "look without the filters, or for fewer words".into(),
-            None => "look for fewer words, or for the beginning of one: word*".into(),
+            Some(before) => note!("to search further back, repeat it with " {before = before}),
+            None if query.filters() => "search without filters, or for fewer words".into(),
+            None => "search for fewer words, or for a prefix: word*".into(),
         };
         let error = Error::not_found("no message matches").code("no_match").hint(hint);
         Ok(Answered::new(page).but(error))
@@ -100,7 +100,7 @@ impl Input {
             Some(Address::Agent(name)) => Some(name),
             Some(Address::Role(_) | Address::Can(_)) | None => None,
             Some(other) => {
-                return Err(Error::usage(format!("{other} is no address mail lies at"))
+                return Err(Error::usage(format!("{other} has no mailbox to search"))
                     .hint(note!({to} " takes an agent, role:R or can:C")));
             }
         };
@@ -121,33 +121,33 @@ impl Input {
     }
 }
 
-/// What a person should know of the index.
-fn tell_of_index(desk: &mut Desk<'_>, refreshed: &Refreshed) {
+/// Reports the state of the search index.
+fn report_index(desk: &mut Desk<'_>, refreshed: &Refreshed) {
     if let Some(why) = &refreshed.anew {
-        desk.say(format!("the search index was made anew: {why}"));
+        desk.say(format!("the search index was rebuilt: {why}"));
     }
     if refreshed.borrowed {
-        desk.say("the office can only be read from here, so the index was made for this search only");
+        desk.say("the office is read-only here, so the index was built for this search only");
     }
     for number in &refreshed.unreadable {
-        desk.warn(note!("the content of #{number} is damaged and cannot be searched; look closer: " [log verify]));
+        desk.warn(note!("the content of #{number} is damaged and cannot be searched; check it: " [log verify]));
     }
 }
 
 fn explain_limits(desk: &mut Desk<'_>, page: &SearchPage, limit: usize) {
     if page.not_indexed > 0 || page.indexed_to < page.as_of {
         let behind = match page.not_indexed {
-            0 => format!("it knows the log up to record {}", page.indexed_to),
+            0 => format!("it covers the log up to record {}", page.indexed_to),
             left => {
-                format!("{} still to go, the oldest", count(usize::try_from(left).unwrap_or(usize::MAX), "message"))
+                format!("{} not indexed yet, the oldest", count(usize::try_from(left).unwrap_or(usize::MAX), "message"))
             }
         };
         desk.say(format!("the search index is not up to date: {behind}"));
     }
     if let Some(looked_at) = page.looked_at {
-        desk.say(format!("looked at the newest {looked_at} matches"));
+        desk.say(format!("only the newest {looked_at} matches were checked"));
     }
     if let Some(before) = page.next_before.filter(|_| page.hits.len() == limit) {
-        desk.say(note!("there are more: " {before = before}));
+        desk.say(note!("more results: " {before = before}));
     }
 }

@@ -1,18 +1,18 @@
-//! What looks like a secret is stopped before it is in the log, from where it could only be redacted.
+//! Refuses content that looks like a secret before it is in the log, from where it could only be redacted.
 
 use poste_core::log::Content;
 use poste_core::secrets;
 
 use crate::{Error, Result};
 
-/// Whether content that looks like a secret may be stored. Only a person lifts this check.
+/// Whether content that looks like a secret may be stored. Only a person can lift this check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Secrets {
     pub allowed: bool,
 }
 
 impl Secrets {
-    /// A plain text about something that is in the log already: a reason, a note, an outcome.
+    /// Checks a plain text about a message, such as a reason, a note or an outcome.
     pub fn text(self, what: &str, text: &str) -> Result<Content> {
         let content = Content { body: text.into(), ..Content::default() };
         self.check_as(&content, what)?;
@@ -23,7 +23,7 @@ impl Secrets {
         self.check_as(content, "body")
     }
 
-    /// As [`Self::check`], of a text that its writer knows by another name than the body of a message.
+    /// As [`Self::check`], for a text whose field is not called body.
     pub fn check_as(self, content: &Content, body: &str) -> Result {
         if self.allowed {
             return Ok(());
@@ -41,12 +41,12 @@ impl Secrets {
         let found: Vec<String> = found.collect();
         Err(Error::refused(format!("this looks like a secret: {}", found.join("; ")))
             .code("looks_secret")
-            .hint("say where it is kept instead; what is stored stays in the log until it is redacted")
-            .hint(note!("if it is none, or must be sent: " {allow_secret = true})))
+            .hint("name the place it is kept instead; stored content stays in the log until it is redacted")
+            .hint(note!("if it is not a secret, or must be sent: " {allow_secret = true})))
     }
 }
 
-/// What a program printed, for the log. What is in there can only be redacted, so what seems to hold a secret is left out.
+/// The output of a program for the log, left out if it seems to hold a secret.
 pub fn scrubbed(content: Content) -> Content {
     match secrets::find(&content).first() {
         None => content,
@@ -54,7 +54,7 @@ pub fn scrubbed(content: Content) -> Content {
     }
 }
 
-/// What stands in place of content that seems to hold a secret.
+/// The replacement for content that seems to hold a secret.
 pub fn not_kept(what: &str) -> Content {
     Content { body: format!("(not kept here: it seems to hold {what})").as_str().into(), ..Content::default() }
 }

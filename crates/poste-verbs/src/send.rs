@@ -51,7 +51,7 @@ impl Input {
         (self.message, heading)
     }
 
-    /// Header and content, without a look at its files.
+    /// Header and content, without recording files.
     pub fn without_files(self) -> Result<(Send, Content)> {
         let (message, heading) = self.split();
         message.with_artifacts(Vec::new(), heading)
@@ -67,9 +67,11 @@ impl Input {
 pub struct Answer {
     #[serde(flatten)]
     pub sent: Sent,
+    /// Idempotency key of this write.
     pub id: RecordId,
+    /// Log position of the record.
     pub position: Option<Position>,
-    /// It was sent before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
@@ -84,12 +86,12 @@ impl Verb for Input {
     }
 }
 
-/// Sends a message and says what happens next.
+/// Sends a message, and adds the next step.
 pub(crate) fn send(desk: &mut Desk<'_>, message: Message, heading: Heading) -> Result<Answered<Answer>> {
     let answer = submit(desk, message, heading)?;
     let number = answer.sent.number;
     if answer.sent.deliveries.is_empty() {
-        return Ok(Answered::new(answer).warn("nobody received it: no such agent is active, or nobody subscribed"));
+        return Ok(Answered::new(answer).warn("no recipients: no active agent matches, or nobody subscribed"));
     }
     let next = next(desk, number, answer.repeat)?;
     let answered = Answered::new(answer);
@@ -99,7 +101,7 @@ pub(crate) fn send(desk: &mut Desk<'_>, message: Message, heading: Heading) -> R
     })
 }
 
-/// The proposal of a message.
+/// The proposal for a message.
 fn proposal(desk: &Desk<'_>, mut message: Message, heading: Heading) -> Result<Proposal> {
     let id = message.id.take();
     let (header, content) = message.seal(desk, heading)?;

@@ -1,4 +1,4 @@
-//! Makes a whole, verified copy of the office in a new folder.
+//! Makes a complete, verified copy of the office in a new folder.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,27 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The folder to make; it must not be there, and cannot be inside the office. It may be anywhere else, so no model
-    /// names it.
+    /// The folder to create. It must not exist, and cannot be inside the office. It may be anywhere else, so a model
+    /// cannot set it.
     #[serde(skip)]
     pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The folder of the snapshot.
     pub snapshot: String,
     /// The office's id, the same for all its copies.
     pub office: String,
     /// The newest record in it.
     pub position: Position,
+    /// The hash chain at that record.
     pub chain: Digest,
     /// The digest of all tables.
     pub tables: Digest,
+    /// Number of files.
     pub files: usize,
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
@@ -38,12 +42,12 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let folder = self.folder.ok_or_else(|| Error::refused("no files can be named here").code("no_files"))?;
-        let (office, mut tell) = desk.watched_office();
-        let taken = backup::take(office, &folder, &mut tell);
-        drop(tell);
+        let folder = self.folder.ok_or_else(|| Error::refused("files cannot be named here").code("no_files"))?;
+        let (office, mut report) = desk.watched_office();
+        let taken = backup::take(office, &folder, &mut report);
+        drop(report);
         let manifest = taken.map_err(|error| match error {
-            error @ poste_core::Error::Occupied(_) => Error::from(error).hint("give a folder that is not there yet"),
+            error @ poste_core::Error::Occupied(_) => Error::from(error).hint("name a folder that does not exist"),
             error => error.into(),
         })?;
         let snapshot = folder.display().to_string();

@@ -9,7 +9,7 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// How far back: 24h, 7d, or a time
+    /// Start of the period: 24h, 7d, or a timestamp
     #[serde(default = "input::a_day")]
     pub since: String,
 }

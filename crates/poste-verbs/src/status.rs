@@ -14,6 +14,7 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The office's folder.
     pub office: String,
     #[serde(flatten)]
     pub status: Status,

@@ -1,4 +1,4 @@
-//! Subscribes to a topic, or to all of them.
+//! Subscribes to one topic or to all.
 
 use poste_core::fold::Code;
 use poste_core::log::{Intent, Position, Subscribe, TopicPattern};
@@ -14,17 +14,19 @@ pub struct Input {
     /// A topic, or * for all
     #[schemars(with = "String")]
     pub topic: TopicPattern,
-    /// Also deliver what was published after this log position (0: everything)
+    /// Also deliver messages published after this log position (0: all)
     pub from: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The topic.
     pub topic: String,
-    /// Past publications that were delivered now.
+    /// Number of earlier messages that were delivered now.
     pub delivered: usize,
-    /// It was subscribed before.
+    /// The agent was already subscribed.
     pub already: bool,
 }
 
@@ -39,7 +41,7 @@ impl Verb for Input {
         let proposal = desk.proposal(intent, None, self.id)?;
         let (delivered, already) = match desk.decide(&proposal) {
             Ok((_, effect)) => (effect.touched(), false),
-            // Agents subscribe whenever they start; that it stands already is no trouble.
+            // Agents subscribe whenever they start, so an existing subscription is not an error.
             Err(error) if error.is(Code::NothingToDo) => (0, true),
             Err(error) => return Err(error),
         };

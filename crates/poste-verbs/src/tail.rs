@@ -1,4 +1,4 @@
-//! Tells what happened after a position: in an inbox, a topic or the whole log. Whoever follows asks again with the cursor.
+//! Lists what happened after a position in an inbox, a topic or the whole log. To follow, ask again with the cursor.
 
 use poste_core::log::Position;
 use poste_core::office::head;
@@ -15,25 +15,25 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// Only this topic
     pub topic: Option<Topic>,
-    /// The whole log; otherwise the inbox of whoever asks
+    /// The whole log instead of the caller's inbox
     pub log: bool,
-    /// Start after this position; otherwise now
+    /// Start after this log position; default: now
     pub after: Option<Position>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Oldest first.
+    /// What happened, oldest first.
     pub lines: Vec<TimelineLine>,
-    /// How far it looked: go on after it.
+    /// Position to pass as `after` next.
     pub cursor: Position,
-    /// There is more after it already.
+    /// There are more lines after the cursor.
     pub more: bool,
-    /// What could not be read, of any line: to whom it went may be among what cannot be read.
+    /// What could not be read, on any line: the unreadable part may include the recipients.
     pub damage: Vec<String>,
 }
 
-/// What is followed.
+/// What to list.
 enum Followed {
     Inbox(Name),
     Topic(Topic),
@@ -56,7 +56,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        /// Records that are looked at.
+        /// Records to read at a time.
         const PAGE: usize = 500;
         let followed = match (self.topic, self.log, &desk.caller.actor) {
             (Some(topic), ..) => Followed::Topic(topic),

@@ -1,4 +1,4 @@
-//! Lists conversations, the one with the newest message first.
+//! Lists conversations, latest message first.
 
 use poste_core::log::MessageNo;
 use poste_core::text::Name;
@@ -12,17 +12,17 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only open, finished or closed ones
+    /// Only conversations with this status: open, finished or closed
     pub status: Option<ThreadStatus>,
-    /// Only those this agent takes part in
+    /// Only conversations this agent takes part in
     pub agent: Option<Name>,
-    /// Only those whose newest message is older than this one
+    /// Only conversations whose newest message is older than this message
     pub before: Option<MessageNo>,
     /// Maximum number of conversations
     pub limit: u16,
 }
 
-/// How many are listed unless a number is given.
+/// The default limit.
 pub const LIMIT_DEFAULT: u16 = 20;
 pub const LIMIT_MAX: u16 = 1000;
 
@@ -40,7 +40,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Threads>> {
         if self.status == Some(ThreadStatus::Archived) {
             let error = Error::usage("archived conversations are not listed");
-            return Err(error.hint(note!("look at one by any of its messages: " [thread, conversation = "N"])));
+            return Err(error.hint(note!("show one by any of its messages: " [thread, conversation = "N"])));
         }
         input::check_limit(self.limit, LIMIT_MAX)?;
         check_filters(desk.office, None, self.agent.as_ref().map(Name::as_str))?;
@@ -53,7 +53,7 @@ impl Verb for Input {
         let page = views::threads(desk.office.store(), &query)?;
         match (page.threads.is_empty(), page.next) {
             (true, None) => desk.say("no conversation matches"),
-            (true, Some(next)) => desk.say(note!("none so far; go on looking: " {before = next})),
+            (true, Some(next)) => desk.say(note!("none found yet; continue with " {before = next})),
             (false, _) => {}
         }
         let damage = page.damage.clone();

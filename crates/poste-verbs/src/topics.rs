@@ -1,4 +1,4 @@
-//! Shows topics, how much was published, and who listens.
+//! Lists topics with their subscribers and the number of published messages.
 
 use poste_core::views::{self, TopicView};
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The topics with their subscribers.
     pub topics: Vec<TopicView>,
 }
 

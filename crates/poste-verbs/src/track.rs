@@ -1,4 +1,4 @@
-//! Shows where a message is: the ladder of every recipient, with times and reasons.
+//! Shows the history of a message for each recipient, with times and reasons.
 
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
@@ -22,9 +22,9 @@ pub struct Input {
 pub struct Answer {
     #[serde(flatten)]
     pub track: Track,
-    /// Why nobody is started for it now.
+    /// Holds that keep agents from being started for it.
     pub holds: Vec<HoldView>,
-    /// The last start for it, if that failed.
+    /// The last run for it, if that failed.
     #[serde(skip)]
     pub failed_run: Option<RunView>,
 }
@@ -43,7 +43,7 @@ impl Verb for Input {
     }
 }
 
-/// What holds the message itself, and then what holds its recipients, of those who may still be started for it.
+/// Holds on the message, and on recipients that may still be started for it.
 pub fn holds_on(office: &Office, track: &Track) -> Result<Vec<HoldView>> {
     let mut found = Vec::new();
     for delivery in track.deliveries.iter().filter(|delivery| delivery.state == State::Pending) {

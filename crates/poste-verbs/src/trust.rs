@@ -1,4 +1,4 @@
-//! Says whether this machine's poste.toml is trusted to run commands, or trusts it.
+//! Shows whether this machine's poste.toml is trusted to run commands, or trusts it.
 
 use poste_config::{Command, Trust, TrustView};
 use poste_core::text::Name;
@@ -12,30 +12,33 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Trust the file as it is now. Only a person does.
+    /// Trust the file as it is now. Only a person can.
     #[serde(skip)]
     pub yes: bool,
-    /// What the person has read; otherwise whatever is there.
+    /// Digest of the file that the person has read; default: the current one.
     #[serde(skip)]
     pub seen: Option<Digest>,
-    /// Forget what was trusted here
+    /// Revoke the trust
     #[serde(skip)]
     pub revoke: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The path of poste.toml.
     pub file: String,
     /// BLAKE3 of its text; null without a file.
     pub digest: Option<Digest>,
+    /// Whether it may run commands.
     pub trusted: bool,
     /// `no_file`, `never`, `changed` or `trusted`.
     pub state: &'static str,
-    /// Who trusted this file, or an earlier state of it.
+    /// The person who trusted this file, or an earlier version of it.
     pub by: Option<Name>,
+    /// When that was, RFC 3339.
     #[serde(serialize_with = "poste_core::time::rfc3339_option")]
     pub at: Option<Timestamp>,
-    /// What in it would run a command.
+    /// The commands in it.
     pub commands: Vec<Command>,
 }
 
@@ -73,7 +76,7 @@ impl Verb for Input {
         if !self.yes || answer.trusted {
             return Ok(Answered::new(answer));
         }
-        let missing = || Error::not_found(format!("there is no {file} to trust"));
+        let missing = || Error::not_found(format!("{file} does not exist"));
         let digest = self.seen.or(answer.digest).ok_or_else(missing)?;
         let by = person(desk)?;
         poste_config::trust_config(desk.office, &digest, by)?;
@@ -82,19 +85,17 @@ impl Verb for Input {
     }
 }
 
-/// Who trusts. A program that could trust a file for others would be asked to by that very file.
+/// The person who trusts a file. Programs are refused: the file itself could ask them to.
 pub fn person(desk: &Desk<'_>) -> Result<Name> {
     let speaker = desk.agent()?;
     if desk.is_in_run()? {
-        let message = "a program that was started here does not trust files, whatever name it gives";
-        return Err(Error::refused(message).code("not_a_person").hint("a person does, in a shell of its own"));
+        let message = "a program started by a supervisor cannot trust files, whatever its agent";
+        return Err(Error::refused(message).code("not_a_person").hint("a person has to do it, in a separate shell"));
     }
     if speaker.kind == AgentKind::Human {
         return Ok(speaker.name);
     }
     let message =
-        format!("only a person may trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
-    Err(Error::refused(message)
-        .code("not_a_person")
-        .hint("a person has to do it: ask one to read the file and to decide"))
+        format!("only a person can trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
+    Err(Error::refused(message).code("not_a_person").hint("ask a person to read the file and decide"))
 }

@@ -15,9 +15,9 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The message types with their defaults.
     pub types: Vec<TypeLine>,
-    /// How the rules of this machine's poste.toml stand to those in force: `in_force`, `next` or `overruled`; null when
-    /// it cannot be read.
+    /// Whether this machine's poste.toml is in force: `in_force`, `next` or `overruled`; null if it cannot be read.
     pub standing: Option<&'static str>,
 }
 
@@ -25,7 +25,7 @@ pub struct Answer {
 pub struct TypeLine {
     #[serde(flatten)]
     pub kind: TypeView,
-    /// Where the schema of its payload stands, if it has one: a path beside poste.toml, or `(in the file)`.
+    /// Where its payload schema is, if it has one: a path next to poste.toml, or `(in the file)`.
     pub schema: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        // Whoever only looks is not stopped by a wrong file.
+        // An invalid file does not stop commands that only read.
         let file = match poste_config::config(desk.office) {
             Ok(file) => Some(file),
             Err(error) => {
@@ -57,7 +57,7 @@ impl Verb for Input {
     }
 }
 
-/// The built-in vocabulary, which is what there is without an office.
+/// The built-in types, for use without an office.
 pub fn built_in() -> Result<Answer> {
     let types = views::types(&Store::in_memory()?)?;
     let types = types.into_iter().map(|kind| TypeLine { kind, schema: None }).collect();

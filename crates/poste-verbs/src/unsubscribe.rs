@@ -10,14 +10,16 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// A topic, or *
+    /// A topic, or * for the subscription to all
     #[schemars(with = "String")]
     pub topic: TopicPattern,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The topic.
     pub topic: String,
 }
 

@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::{Answered, Desk, Error, Result};
 
-/// A verb is its input: what is asked for, and how it is carried out.
+/// A verb is its input type: its fields, and how to run it.
 pub trait Verb: DeserializeOwned + JsonSchema {
-    /// As people type it: `send`, `context append`.
+    /// The name as people type it: `send`, `context append`.
     const NAME: &'static str;
     const ACCESS: Access;
-    /// It runs commands, which take their time: a surface with other callers gives it an office of its own meanwhile.
+    /// It runs commands, which may take long. A surface with several callers opens a separate office for it.
     const RUNS_COMMANDS: bool = false;
-    /// It changes something that is not the office's: it writes a folder that its caller names, or starts or stops the
-    /// programs of agents.
+    /// It changes things outside the office: it writes a folder that the caller names, or starts or stops agents'
+    /// programs.
     const ACTS_OUTSIDE: bool = false;
-    /// Fields that are not in its schema, because JSON cannot set them: they lift a check, run something, or are carried
-    /// out by the command line.
+    /// Fields that JSON cannot set and that are not in the schema: they lift a check, run something, or belong to the
+    /// command line.
     const BY_HAND: &'static [&'static str] = &[];
     type Answer: Serialize + JsonSchema;
 
@@ -30,12 +30,12 @@ pub trait Verb: DeserializeOwned + JsonSchema {
 /// What a verb may do to the office. What it does elsewhere is in [`Verb::RUNS_COMMANDS`] and [`Verb::ACTS_OUTSIDE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// It looks. What is due is settled first, if it can be.
+    /// It reads. Due items are settled first, if possible.
     Reads,
     /// It writes. This machine's `poste.toml` is brought into force first.
     Writes,
-    /// It changes what the office stands on: its clock, its `poste.toml`, what is trusted. Nothing is prepared, because
-    /// just that may be what is wrong.
+    /// It changes what the office depends on: its clock, its `poste.toml`, trust. Nothing is prepared first, because
+    /// that may be what is broken.
     Administers,
 }
 
@@ -78,7 +78,7 @@ impl Spec {
         }
     }
 
-    /// Whether its input has a field of this name, at least at the command line.
+    /// Whether its input has a field of this name, perhaps only at the command line.
     pub fn has_field(&self, field: &str) -> bool {
         self.by_hand.contains(&field) || has_property(&(self.input)(), field)
     }
@@ -100,13 +100,13 @@ fn verb_answer_schema<V: Verb>() -> Schema {
     titled(V::NAME, answer_schema::<V::Answer>())
 }
 
-/// Every input is called `Input` in its own file: the verb's name says more.
+/// Every input type is called `Input`, so the schema is titled with the verb's name.
 fn titled(name: &str, mut schema: Schema) -> Schema {
     schema.insert("title".to_owned(), name.into());
     schema
 }
 
-/// The schema of something that is printed as JSON.
+/// The schema of an answer as JSON.
 pub fn answer_schema<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }
@@ -118,7 +118,7 @@ fn call_json<V: Verb>(desk: &mut Desk<'_>, input: Value) -> Result<Answered<Valu
     Ok(answered.map(|_| value))
 }
 
-/// Every verb, by name. A verb is one file and one line here; a test finds those that no command line offers.
+/// Every verb, by name. A verb is one file and one line here; a test finds verbs without a command.
 pub const VERBS: &[Spec] = &[
     Spec::of::<crate::ack::Input>(),
     Spec::of::<crate::agents::Input>(),
@@ -231,7 +231,7 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<crate::workflow::show::Input>(),
 ];
 
-/// Work that needs no open office: there is none yet, or just that is what is wrong with it. Called with its place.
+/// Work without an open office: there is none yet, or it may be broken. Called with the office's place.
 #[derive(Clone, Copy)]
 pub struct Outside {
     pub name: &'static str,
@@ -262,7 +262,7 @@ pub const OUTSIDE: &[Outside] = &[
     Outside::of::<crate::restore::Input, crate::restore::Answer>("restore"),
 ];
 
-/// Whether there is such a verb and its input has a field of this name, at least at the command line.
+/// Whether the verb exists and its input has a field of this name, perhaps only at the command line.
 pub fn has_field(verb: &str, field: &str) -> bool {
     match find(verb) {
         Some(spec) => spec.has_field(field),
@@ -270,12 +270,12 @@ pub fn has_field(verb: &str, field: &str) -> bool {
     }
 }
 
-/// Whether a name is one of a verb, or of work outside of an office.
+/// Whether a verb, or work outside an office, has this name.
 pub fn exists(name: &str) -> bool {
     find(name).is_some() || OUTSIDE.iter().any(|outside| outside.name == name)
 }
 
-/// The verb of a name.
+/// The verb with this name.
 pub fn find(name: &str) -> Option<&'static Spec> {
     VERBS.iter().find(|spec| spec.name == name)
 }

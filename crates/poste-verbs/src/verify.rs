@@ -1,4 +1,4 @@
-//! Runs the gates of a message. Nothing changes.
+//! Runs the gates of a message without changing anything.
 
 use poste_core::gates::Report;
 use poste_core::log::MessageNo;
@@ -12,12 +12,13 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, gates};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The message's number
     pub number: MessageNo,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Whether poste.toml or local.toml has gates for it. Without, only its artifacts were looked at.
+    /// Whether poste.toml or local.toml has gates for it; if not, only its artifacts were checked.
     pub gated: bool,
     #[serde(flatten)]
     pub report: Report,
@@ -43,7 +44,7 @@ impl Verb for Input {
             (_, _, true) => {
                 Some(Error::refused(format!("message {number} does not pass its gates")).code("gate_failed"))
             }
-            _ => Some(Error::refused(format!("message {number} is not what was sent")).code("artifact_changed")),
+            _ => Some(Error::refused(format!("artifacts of message {number} have changed")).code("artifact_changed")),
         };
         let answered = Answered::new(Answer { gated, report });
         Ok(match failure {

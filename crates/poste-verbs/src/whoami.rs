@@ -1,4 +1,4 @@
-//! Says who speaks, in which office.
+//! Shows the calling agent and the office.
 
 use poste_core::text::Session;
 use poste_core::views::{self, RosterEntry, SessionView};
@@ -15,9 +15,11 @@ pub struct Input {}
 pub struct Answer {
     #[serde(flatten)]
     pub entry: RosterEntry,
+    /// The session of this call.
     pub session: Option<Session>,
-    /// The session the agent runs as, if one was started; it need not be this one.
+    /// The session the agent runs as, if any; it may differ from `session`.
     pub live_session: Option<SessionView>,
+    /// The office's folder.
     pub office: String,
 }
 

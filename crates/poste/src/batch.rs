@@ -1,4 +1,4 @@
-//! `send --batch`: messages as lines of JSON, many to a transaction.
+//! `send --batch`: messages as lines of JSON, many per transaction.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -21,21 +21,21 @@ use crate::{Result, notes};
 
 /// Lines that share one transaction.
 const CHUNK_LINES: usize = 100;
-/// And at most so many bytes: a chunk is held in memory.
+/// Maximum size of a chunk, which is held in memory.
 const CHUNK_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// A line is JSON and escapes cost: somewhat more than a message may hold.
+/// JSON escapes take space, so a line may be larger than the message it holds.
 const LINE_BYTES_MAX: u64 = 2 * limits::CONTENT_BYTES_MAX as u64;
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct BatchAnswer {
     pub sent: usize,
-    /// Lines whose id was sent before: no second effect.
+    /// Lines whose id was sent before; they had no effect.
     pub repeats: usize,
     pub first_number: Option<MessageNo>,
     pub last_number: Option<MessageNo>,
     pub refused: Vec<RefusedLine>,
-    /// Lines up to here were decided when it broke off.
+    /// The last line that was decided before an interruption.
     #[serde(skip)]
     lines_done: u64,
 }
@@ -70,7 +70,7 @@ impl Answer for BatchAnswer {
 
 pub(crate) fn run(cx: &mut Cx, source: &str, id: Option<RecordId>, secret: SecretArgs) -> Result {
     let mut office = cx.open_to_write()?;
-    cx.agent(&mut office)?; // a batch without a sender is one mistake, not one a line
+    cx.agent(&mut office)?; // report a missing sender once, not for every line
     let (reader, bytes): (Box<dyn Read>, Option<u64>) = if source == "-" {
         (Box::new(std::io::stdin()), None)
     } else {
@@ -88,7 +88,7 @@ pub(crate) fn run(cx: &mut Cx, source: &str, id: Option<RecordId>, secret: Secre
     if answer.sent > 0 {
         cx.note_stored(answer.sent_text());
     }
-    // Also when it broke off: what is stored is stored, and whoever goes on must know up to where.
+    // Also after an interruption: the caller needs to know which lines are stored to resume after them.
     cx.ui.answer(&answer)?;
     for refused in &answer.refused {
         let hints: String = refused.hints.iter().map(|hint| format!(" ({hint})")).collect();
@@ -96,16 +96,16 @@ pub(crate) fn run(cx: &mut Cx, source: &str, id: Option<RecordId>, secret: Secre
     }
     if let Err(error) = ran {
         let done = answer.lines_done;
-        return Err(error.hint(format!("the lines up to {done} are decided, as counted above; go on after them")));
+        return Err(error.hint(format!("lines up to {done} were decided, as counted above; resume after them")));
     }
     if answer.refused.is_empty() {
         return Ok(());
     }
     Err(CommandError::new(Kind::Refused, format!("refused {}", ui::count(answer.refused.len(), "line")))
-        .hint("the other lines are sent; mend these and send them alone"))
+        .hint("the other lines were sent; fix these and send only them"))
 }
 
-/// What applies to every line.
+/// Options that apply to every line.
 struct Lines {
     id: Option<RecordId>,
     secret: SecretArgs,
@@ -148,8 +148,8 @@ fn send_lines(
     submit(cx, office, &mut chunk, answer)
 }
 
-/// One line, however long: what is beyond the limit is passed over, so that the next line is the next line.
-/// Returns how many bytes that was.
+/// Reads one line of any length and returns the number of bytes read. Bytes beyond the limit are skipped, so that the
+/// next call starts at the next line.
 fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     let mut read = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)?;
     while line.len() as u64 == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
@@ -167,9 +167,9 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<send::Input> {
     if line.len() as u64 >= LINE_BYTES_MAX {
         return Err(CommandError::usage(format!("the line has more than {LINE_BYTES_MAX} bytes")));
     }
-    // serde would read a list as the fields in their order: a second way to write a line, which no schema tells of.
+    // serde also accepts an array of the fields in order, which the schema does not describe.
     if line.trim_ascii_start().first() != Some(&b'{') {
-        return Err(CommandError::usage("a line is a JSON object; see poste schema batch"));
+        return Err(CommandError::usage("a line must be a JSON object; see poste schema batch"));
     }
     serde_json::from_slice(line).map_err(|error| {
         // Every line is line 1 to the parser.
@@ -180,7 +180,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<send::Input> {
 impl Lines {
     fn message(&self, cx: &Cx, line: &[u8], number: u64) -> Result<send::Input> {
         let mut input = parse_line(line)?;
-        // By its number in the file: only some lines go to the office at a time.
+        // The line number in the file, not in the chunk: the id must be the same when the batch is repeated.
         batch::set_id(&mut input, self.id.as_ref(), number);
         let message = &mut input.message;
         message.secrets = self.secret.secrets();
@@ -198,7 +198,7 @@ fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, send::Input)>, ans
     let (numbers, messages): (Vec<u64>, Vec<send::Input>) = chunk.drain(..).unzip();
     let decided = cx.ask(office, batch::Input { messages, id: None })?;
     notes::say(&cx.ui, &decided);
-    // What is stored is told by its count, not one by one.
+    // The caller reports the count of stored messages instead of each one.
     cx.forget_stored();
     for (line, became) in numbers.into_iter().zip(decided.answer.lines) {
         match became {

@@ -17,17 +17,17 @@ use crate::ui::time::TimeStyle;
 
 /// The post office for AI agents: durable, typed mail with claims and receipts.
 ///
-/// Nothing is lost in silence: every message is always in one named state, its sender can see which, and every
-/// failure is loud and recoverable. One binary, one file, no daemon.
+/// No message is lost silently: each one is always in a named state that its sender can see, and every failure is
+/// reported and recoverable. One binary, one file, no daemon.
 #[derive(Debug, Parser)]
 #[command(
     name = "poste",
     version,
-    after_help = "Start here:\n  poste demo                              see three agents review code\n  \
-                  poste init                              make an office for this project\n  \
+    after_help = "Start here:\n  poste demo                              watch three agents review code\n  \
+                  poste init                              create an office for this project\n  \
                   poste register coder --role builder     register an agent\n  \
                   poste send coder 'Fix the login' --as lead\n\n\
-                  Who speaks: --as NAME, else POSTE_AGENT. Help: poste help COMMAND. Exit codes: docs/exit-codes.md",
+                  Agent: --as NAME, else POSTE_AGENT. Help: poste help COMMAND. Exit codes: docs/exit-codes.md",
     infer_subcommands = false,
     disable_help_subcommand = true
 )]
@@ -40,23 +40,23 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Global {
-    /// Answer with JSON; `poste schema COMMAND` prints its schema
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    /// Print JSON; `poste schema COMMAND` prints its schema
+    #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
-    /// Who speaks; otherwise POSTE_AGENT
-    #[arg(long = "as", value_name = "NAME", global = true, help_heading = "Everywhere")]
+    /// Agent to act as; otherwise POSTE_AGENT
+    #[arg(long = "as", value_name = "NAME", global = true, help_heading = "Global options")]
     pub speaker: Option<Name>,
-    /// The session of the speaker, one run of an agent; otherwise POSTE_SESSION
-    #[arg(long, value_name = "SESSION", global = true, help_heading = "Everywhere")]
+    /// Session of the acting agent; otherwise POSTE_SESSION
+    #[arg(long, value_name = "SESSION", global = true, help_heading = "Global options")]
     pub session: Option<Session>,
-    /// The office folder; otherwise POSTE_HOME, else the nearest .poste upward
-    #[arg(long, value_name = "DIR", global = true, help_heading = "Everywhere")]
+    /// Office folder; otherwise POSTE_HOME, else the nearest .poste from here upward
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
     pub office: Option<PathBuf>,
-    /// How times are shown
-    #[arg(long, value_enum, default_value_t, global = true, help_heading = "Everywhere")]
+    /// How to show times
+    #[arg(long, value_enum, default_value_t, global = true, help_heading = "Global options")]
     pub time: TimeStyle,
-    /// Colours: auto, always or never (NO_COLOR is honoured)
-    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Everywhere")]
+    /// When to use colours: auto, always or never (NO_COLOR is honoured)
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true, help_heading = "Global options")]
     pub color: ColorChoice,
     /// How long to wait for the write lock; otherwise POSTE_LOCK_TIMEOUT, else 10s
     #[arg(
@@ -64,12 +64,12 @@ pub(crate) struct Global {
         value_name = "TIME",
         value_parser = duration,
         global = true,
-        help_heading = "Everywhere"
+        help_heading = "Global options"
     )]
     pub lock_timeout: Option<Duration>,
 }
 
-/// Commands that ask a verb of another name: by what they take, or by an option.
+/// Commands that call a verb of another name, depending on their arguments.
 pub(crate) const FORMS: &[(&str, &str)] = &[
     ("agree --list", "agreement"),
     ("approvals N", "approval"),
@@ -90,7 +90,7 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ("workflow list --definitions", "workflow list definitions"),
 ];
 
-/// A clap value parser for lengths of time.
+/// A clap value parser for durations.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let ms = parse_duration_ms(text)?;
     Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
@@ -102,12 +102,12 @@ pub(crate) fn number(text: &str) -> std::result::Result<MessageNo, String> {
         .unwrap_or(text)
         .parse()
         .map(MessageNo)
-        .map_err(|_| "a message has a number, for example 12".to_owned())
+        .map_err(|_| "expected a message number, for example 12".to_owned())
 }
 
-/// A clap value parser for positions of the log.
+/// A clap value parser for log positions.
 pub(crate) fn position(text: &str) -> std::result::Result<Position, String> {
-    text.parse().map(Position).map_err(|_| "a position of the log is a number, for example 120".to_owned())
+    text.parse().map(Position).map_err(|_| "expected a log position, for example 120".to_owned())
 }
 
 macro_rules! commands {
@@ -120,7 +120,7 @@ macro_rules! commands {
                 match self { $(Self::$variant(_) => stringify!($module)),+ }
             }
 
-            /// The arguments of a command, by its words: `send`, `handoff accept`.
+            /// The arguments of a command by its name: `send`, `handoff accept`.
             pub(crate) fn describe(words: &str) -> Option<clap::Command> {
                 let mut words = words.split(' ');
                 let name = words.next()?;
@@ -132,7 +132,7 @@ macro_rules! commands {
                 words.try_fold(command, |command, word| command.find_subcommand(word).cloned())
             }
 
-            /// Every command by its name, each with its arguments only once it was named.
+            /// Adds every command. The arguments of a command are described only when it is used.
             fn by_name(command: clap::Command) -> clap::Command {
                 command$(.subcommand(
                     clap::Command::new(stringify!($module)).defer(<commands::$module::Args as clap::Args>::augment_args),
@@ -219,9 +219,9 @@ commands! {
 }
 
 impl Cli {
-    /// Reads a command line. Describing every argument of every command to clap takes longer than sending a message, so
-    /// only the command that was named is described; whenever that does not end well, all of them are, for clap to
-    /// explain what is wrong or to print its help.
+    /// Parses a command line. Describing every argument of every command to clap takes longer than sending a message,
+    /// so only the command in use is described. If that fails, all commands are described, so that clap can explain
+    /// the error or print help.
     pub(crate) fn read(arguments: &[OsString]) -> Result<Self, clap::Error> {
         let arguments = &help_last(arguments);
         let named = Command::by_name(Global::augment_args(clap::Command::new("poste"))).disable_help_subcommand(true);
@@ -242,8 +242,8 @@ impl Cli {
     }
 }
 
-/// Texts may begin with a hyphen, as a list in Markdown does. One word that begins so and does not stand after `--` is
-/// an option that was mistyped; taking it for a text would send it.
+/// A text may begin with a hyphen, as a Markdown list does. A single word with a leading hyphen that is not after `--`
+/// is a mistyped option and must not be sent as text.
 fn swallows_an_option(matches: &clap::ArgMatches, arguments: &[OsString]) -> bool {
     let Some((_, mut matches)) = matches.subcommand() else { return false };
     while let Some((_, deeper)) = matches.subcommand() {
@@ -261,7 +261,7 @@ fn swallows_an_option(matches: &clap::ArgMatches, arguments: &[OsString]) -> boo
     })
 }
 
-/// A mistyped option, as clap explains it where no text could begin with a hyphen: with the option that was meant.
+/// The error for a mistyped option, with clap's suggestion: texts may not begin with a hyphen here.
 fn mistyped(arguments: &[OsString]) -> Option<clap::Error> {
     fn strict(command: clap::Command) -> clap::Command {
         command.mut_args(|argument| argument.allow_hyphen_values(false)).mut_subcommands(strict)
@@ -284,7 +284,7 @@ fn help_last(arguments: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// clap's own words; help and version go to stdout and are no error. The exit code.
+/// Prints clap's message and returns the exit code. Help and version go to stdout and are not errors.
 pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> u8 {
     if !error.use_stderr() {
         return match error.print() {
@@ -300,19 +300,19 @@ pub(crate) fn explain_usage(error: &clap::Error, json: bool) -> u8 {
     exit_code(Kind::Usage)
 }
 
-/// Its text repeats what was typed, so it is escaped like everything else.
+/// clap's text repeats the arguments, so it is escaped like all output.
 pub(crate) fn usage_error(error: &clap::Error) -> CommandError {
     let text = error.render().to_string();
-    let told = CommandError::usage(text.trim().trim_start_matches("error: "));
+    let usage = CommandError::usage(text.trim().trim_start_matches("error: "));
     let given = [ContextKind::InvalidArg, ContextKind::InvalidValue].into_iter().filter_map(|kind| error.get(kind));
     let time = given.into_iter().find_map(|value| match value {
         ContextValue::String(text) if duration(text).is_ok() => Some(text),
         _ => None,
     });
-    // Some commands take a time after it, others wait for as long as it takes.
+    // `--wait` takes a time in some commands; in others it is a flag, and `--timeout` limits the wait.
     match time.filter(|_| std::env::args_os().any(|argument| argument == "--wait")) {
-        Some(time) => told.hint(format!("for how long is another option: --wait --timeout {time}")),
-        None => told,
+        Some(time) => usage.hint(format!("to limit the wait: --wait --timeout {time}")),
+        None => usage,
     }
 }
 

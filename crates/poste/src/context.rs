@@ -1,4 +1,4 @@
-//! What a command works with: the office, the speaker, the clock, fresh ids.
+//! What a command works with: the office, the acting agent, the clock, new ids.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -36,13 +36,13 @@ pub(crate) struct Cx {
     command: &'static str,
     station: Station,
     stored: RefCell<Vec<Stored>>,
-    /// Warnings of verbs so far: one that is asked again and again gives the same each time.
+    /// Warnings already printed: a verb called in a loop returns the same ones each time.
     warned: RefCell<BTreeSet<String>>,
 }
 
 pub(crate) use poste_verbs::Mark;
 
-/// The surface that commands of this name are.
+/// The surface of a command.
 fn via(command: &str) -> Via {
     match command {
         "mcp" => Via::Mcp,
@@ -72,22 +72,22 @@ impl Cx {
         &self.station.host
     }
 
-    /// What a server or a hook serves with.
+    /// For commands that run a server or a hook.
     pub(crate) fn station(&self) -> &Station {
         &self.station
     }
 
-    /// The surface this command came in by.
+    /// The surface of this command.
     pub(crate) fn via(&self) -> Via {
         self.station.via
     }
 
-    /// What it writes came in by this surface: it was started there.
+    /// Sets the surface that started this command, for the records it writes.
     pub(crate) fn acts_by(&mut self, via: Option<Via>) {
         self.station.via = via.unwrap_or(self.station.via);
     }
 
-    /// For what prepares the office itself: a verb, before it is run.
+    /// Opens the office without settling or syncing it: a verb does that itself.
     pub(crate) fn office(&self) -> Result<Office> {
         Ok(self.place()?.open()?)
     }
@@ -96,12 +96,12 @@ impl Cx {
         Ok(station::cwd()?)
     }
 
-    /// Where the office is, by --office, POSTE_HOME or the folders upward.
+    /// Where the office is: from --office, POSTE_HOME or the folders upward.
     pub(crate) fn place(&self) -> Result<Place> {
         Ok(self.station.place()?)
     }
 
-    /// The office folder that was named, if one was.
+    /// The office folder from --office or POSTE_HOME.
     pub(crate) fn explicit_office(&self) -> Option<PathBuf> {
         self.station.office.clone()
     }
@@ -110,7 +110,7 @@ impl Cx {
         self.station.place_at(path)
     }
 
-    /// For commands that look: what is due is settled first, if it can be.
+    /// For commands that read: settles what is due first, if possible.
     pub(crate) fn open(&mut self) -> Result<Office> {
         let mut office = self.office()?;
         office.settle()?;
@@ -119,7 +119,7 @@ impl Cx {
         Ok(office)
     }
 
-    /// For commands that write: this machine's poste.toml comes first.
+    /// For commands that write: puts this machine's poste.toml into force first.
     pub(crate) fn open_to_write(&mut self) -> Result<Office> {
         let mut office = self.office()?;
         poste_config::sync_policy(&mut office)?;
@@ -129,13 +129,13 @@ impl Cx {
         Ok(office)
     }
 
-    /// Calls a verb on the office of this folder, prints its answer and says what belongs to it.
+    /// Calls a verb on the office of this folder, and prints its answer, warnings and next steps.
     pub(crate) fn call<V: Verb<Answer: Answer>>(&mut self, verb: V) -> Result {
         let (mut office, answered) = self.ask_here(verb)?;
         self.show(&mut office, answered)
     }
 
-    /// As [`Self::call`], where a command prints the answer in its own way.
+    /// Like [`Self::call`], but converts the answer before it is printed.
     pub(crate) fn call_as<V: Verb, A: Answer>(&mut self, verb: V, shown: impl FnOnce(V::Answer) -> A) -> Result {
         let (mut office, answered) = self.ask_here(verb)?;
         self.show(&mut office, answered.map(shown))
@@ -150,7 +150,7 @@ impl Cx {
         Ok((office, answered))
     }
 
-    /// Asks again whenever the office changes, until there is something or the time is up.
+    /// Calls `look` whenever the office changes, until it returns something or the time is up.
     pub(crate) fn wait<T>(
         &self,
         office: &mut Office,
@@ -161,7 +161,7 @@ impl Cx {
         self.wait_for(office, interest, patience, |office| Ok(look(office).transpose()))?.transpose()
     }
 
-    /// As [`Self::call`], on an office that is open already.
+    /// Like [`Self::call`], on an office that is already open.
     pub(crate) fn call_on<V: Verb<Answer: Answer>>(&mut self, office: &mut Office, verb: V) -> Result {
         self.ui.now = office.now()?;
         let answered = self.ask(office, verb)?;
@@ -169,7 +169,7 @@ impl Cx {
         self.show(office, answered)
     }
 
-    /// Calls a verb. Whatever it wrote is remembered, and acted upon.
+    /// Calls a verb and remembers what it stored.
     pub(crate) fn ask<V: Verb>(&self, office: &mut Office, verb: V) -> Result<Answered<V::Answer>> {
         let caller = self.caller(office);
         let mut screen = Screen::new(&self.ui);
@@ -200,12 +200,12 @@ impl Cx {
         }
     }
 
-    /// Prints an answer, says what it came with, then marks what it has shown.
+    /// Prints an answer with its notes, then marks the printed messages as shown.
     pub(crate) fn show<A: Answer>(&self, office: &mut Office, answered: Answered<A>) -> Result {
         self.show_as(office, answered, |answer| self.ui.answer(answer))
     }
 
-    /// As [`Self::show`], printed in a form of its own.
+    /// Like [`Self::show`], with a custom way to print the answer.
     pub(crate) fn show_as<A>(
         &self,
         office: &mut Office,
@@ -219,7 +219,7 @@ impl Cx {
         answered.failed.map_or(Ok(()), |error| Err(CommandError::of(&self.ui, *error)))
     }
 
-    /// Prints the answer of work that needs no open office, and says what it came with.
+    /// Prints an answer with its notes, for commands without an open office.
     pub(crate) fn tell<A: Answer>(&self, answered: Answered<A>) -> Result {
         self.stored.borrow_mut().extend_from_slice(&answered.stored);
         self.ui.answer(&answered.answer)?;
@@ -227,7 +227,7 @@ impl Cx {
         answered.failed.map_or(Ok(()), |error| Err((*error).into()))
     }
 
-    /// Marks what was just printed. It was printed whatever becomes of that, so a failure is told and no more.
+    /// Marks what was just printed as shown. A failure is only a warning, as the text was printed anyway.
     pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
         if marks.is_empty() {
             return;
@@ -237,7 +237,7 @@ impl Cx {
         }
     }
 
-    /// The office and who speaks, for what verbs have in common. Whatever is written there is remembered, and acted upon.
+    /// Runs `work` with the office and the caller. Remembers what it stored and carries out the resulting actions.
     pub(crate) fn with_desk<T>(&self, office: &mut Office, work: impl FnOnce(&mut Desk<'_>) -> T) -> T {
         let caller = self.caller(office);
         let mut desk = Desk::new(office, &caller, self.host());
@@ -247,12 +247,12 @@ impl Cx {
         worked
     }
 
-    /// Whoever gave this command, and the files it may touch.
+    /// The agent, session and surface of this command, and the files it may touch.
     pub(crate) fn caller(&self, office: &Office) -> Caller {
         self.station.caller(office)
     }
 
-    /// A path as it was typed, for a verb: relative to the worktree where it is below it.
+    /// Converts a path argument for a verb: relative to the worktree if it is below it.
     pub(crate) fn path(&self, path: PathBuf) -> PathBuf {
         let root = self.place().ok().and_then(|place| station::worktree_beside(&place.path));
         match (self.cwd(), root) {
@@ -268,16 +268,16 @@ impl Cx {
         paths.into_iter().map(|path| self.path(path)).collect()
     }
 
-    /// Mail is taken from a session that is over, too: what somebody has to say must not be lost to that. But it is told.
+    /// Warns about a session that has ended. Its mail is still accepted, so that nothing is lost.
     fn warn_of_session(&self, office: &Office) -> Result {
         let Some(id) = self.station.own.session.as_ref().filter(|_| self.command != "session") else { return Ok(()) };
-        if let Some(over) = views::session_over(office.store(), id)? {
-            self.warn_once(over);
+        if let Some(ended) = views::session_over(office.store(), id)? {
+            self.warn_once(ended);
         }
         Ok(())
     }
 
-    /// Who speaks. Never a guess.
+    /// The acting agent. Never guessed.
     pub(crate) fn speaker(&self) -> Result<Name> {
         Ok(self.optional_speaker().ok_or_else(no_speaker)?)
     }
@@ -290,22 +290,22 @@ impl Cx {
         self.station.own.session.clone()
     }
 
-    /// The speaker as a registered agent.
+    /// The acting agent, which must be registered.
     pub(crate) fn agent(&self, office: &mut Office) -> Result<Agent> {
         Ok(self.with_desk(office, |desk| desk.agent())?)
     }
 
-    /// The speaker as an agent mail can come to.
+    /// The acting agent, which must be registered and not retired.
     pub(crate) fn active_agent(&self, office: &mut Office) -> Result<Agent> {
         Ok(self.with_desk(office, |desk| desk.active_agent())?)
     }
 
-    /// A program that waited for an answer has it: to start it once more for that would never end.
+    /// Acks an answer that a program waited for. Otherwise its agent would be started again for it, without end.
     pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
         Ok(self.with_desk(office, |desk| desk.waited_for(answer))?)
     }
 
-    /// Who carries out what was committed here.
+    /// Carries out the actions that follow from commits of this command.
     pub(crate) fn carrier(&self) -> Carrier {
         Carrier {
             program: self.host().program.clone(),
@@ -316,14 +316,14 @@ impl Cx {
         }
     }
 
-    /// Carries out what was settled while waiting or looking, and says what came of it. Calling a verb does so by itself.
+    /// Carries out the actions that follow from what was settled, and prints their notes. A verb does this itself.
     pub(crate) fn carry_out(&self, office: &mut Office) {
         let mut done = self.carrier().carry_out(office);
         done.all_warnings().iter().for_each(|note| self.warn_once(notes::text(&self.ui, note)));
         done.next.iter().for_each(|note| self.ui.say(notes::text(&self.ui, note)));
     }
 
-    /// Blocks until `look` finds something or the time is up. What falls due meanwhile is settled here, and carried out.
+    /// Blocks until `look` finds something or the time is up. Settles what falls due while it waits.
     pub(crate) fn wait_for<T>(
         &self,
         office: &mut Office,
@@ -337,7 +337,7 @@ impl Cx {
         })
     }
 
-    /// Remembers a write that is no single record: it is done, whatever becomes of the answer.
+    /// Remembers a write of several records, for errors that occur after it.
     pub(crate) fn note_stored(&self, what: impl Into<String>) {
         self.stored.borrow_mut().push(Stored { what: what.into(), id: None });
     }
@@ -346,8 +346,8 @@ impl Cx {
         self.stored.borrow_mut().clear();
     }
 
-    /// An error with what was stored before it. An answer that could not be made or printed after that must not read as if
-    /// nothing had been.
+    /// Adds what was stored before an error. If only the answer could not be printed, the error must not look as if the
+    /// command had stored nothing.
     pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
         let stored = self.stored.borrow();
         match desk::hides_a_write(&stored, &error) {
@@ -360,13 +360,13 @@ impl Cx {
         self.host().ids.fresh(self.station.clock.wall())
     }
 
-    /// For fences: unpredictable to whoever wrote the message.
+    /// For fences: the author of a message cannot predict it.
     pub(crate) fn new_nonce(&self) -> String {
         self.host().ids.nonce()
     }
 }
 
-/// What was given on the command line, else what a variable says. An empty variable says nothing.
+/// The value from the command line, else from a variable. An empty variable counts as unset.
 fn from_environment<T, E: std::fmt::Display>(
     given: Option<T>,
     variable: &str,
@@ -376,12 +376,12 @@ fn from_environment<T, E: std::fmt::Display>(
         return Ok(given);
     }
     let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
-    let wrong = |why: String| poste_verbs::Error::usage(format!("the variable {variable}: {why}"));
-    let text = value.to_str().ok_or_else(|| wrong("it is no UTF-8".to_owned()))?;
+    let wrong = |why: String| poste_verbs::Error::usage(format!("environment variable {variable}: {why}"));
+    let text = value.to_str().ok_or_else(|| wrong("not valid UTF-8".to_owned()))?;
     parse(text).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-/// Where a command works: what was given on the command line, else what the environment says.
+/// Where a command works, from the command line and the environment.
 pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) -> poste_verbs::Result<Station> {
     let office = from_environment(global.office.clone(), "POSTE_HOME", |text| Ok::<_, String>(PathBuf::from(text)))?;
     let own = Identity {
@@ -413,7 +413,7 @@ fn clock() -> poste_verbs::Result<Arc<dyn Clock>> {
     Ok(test_clock()?.unwrap_or_else(|| Arc::new(SystemClock)))
 }
 
-/// A clock that stands still, for tests: `POSTE_TEST_CLOCK` is a moment, `POSTE_TEST_BOOT` milliseconds since boot.
+/// A clock that stands still, for tests: `POSTE_TEST_CLOCK` is a timestamp, `POSTE_TEST_BOOT` milliseconds since boot.
 #[derive(Debug)]
 struct TestClock {
     wall: Timestamp,
@@ -433,17 +433,17 @@ impl Clock for TestClock {
 fn test_clock() -> poste_verbs::Result<Option<Arc<dyn Clock>>> {
     let Ok(text) = std::env::var("POSTE_TEST_CLOCK") else { return Ok(None) };
     let Ok(poste_core::time::When::At(wall)) = poste_core::time::parse_when(&text) else {
-        return Err(poste_verbs::Error::usage("POSTE_TEST_CLOCK is no moment"));
+        return Err(poste_verbs::Error::usage("POSTE_TEST_CLOCK is not a timestamp"));
     };
     let boot_ms = std::env::var("POSTE_TEST_BOOT").ok().and_then(|text| text.parse().ok()).unwrap_or(wall.ms());
     Ok(Some(Arc::new(TestClock { wall, boot_ms })))
 }
 
-/// A person's confirmation of what was sent to whom.
+/// The recipients of a message, for people.
 pub(crate) fn recipients_text(deliveries: &[poste_core::Address]) -> String {
     const SHOWN_MAX: usize = 6;
     match deliveries {
-        [] => "nobody".to_owned(),
+        [] => "no one".to_owned(),
         few if few.len() <= SHOWN_MAX => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         many => ui::count(many.len(), "recipient"),
     }

@@ -1,4 +1,4 @@
-//! A message as it is given on a command line.
+//! Builds a message from command-line arguments.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,58 +20,58 @@ use crate::commands::SecretArgs;
 use crate::context::Cx;
 use crate::error::CommandError;
 
-/// What every command that sends a message takes.
+/// Arguments of every command that sends a message.
 #[derive(Debug, Args)]
 pub(crate) struct MessageArgs {
-    /// The message type; see `poste types`
+    /// Message type; see `poste types`
     #[arg(long = "type", value_name = "TYPE")]
     pub kind: Option<TypeName>,
-    /// low, normal, high or urgent; otherwise the type's
+    /// Priority: low, normal, high or urgent; otherwise that of the type
     #[arg(long)]
     pub priority: Option<Priority>,
-    /// Structured data: JSON, or @FILE
+    /// Payload: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     pub payload: Option<String>,
-    /// A file this speaks of: must exist; size and digest are recorded
+    /// File to reference; it must exist, its size and digest are recorded
     #[arg(long, value_name = "PATH")]
     pub artifact: Vec<PathBuf>,
-    /// A file to copy into the office
+    /// File to copy into the office
     #[arg(long, value_name = "PATH")]
     pub attach: Vec<PathBuf>,
-    /// A file that will come; nothing is checked
+    /// File to reference that may not exist yet; it is not checked
     #[arg(long, value_name = "PATH")]
     pub artifact_later: Vec<PathBuf>,
-    /// The conversation to join; otherwise the answered one, or a new one
+    /// Conversation to join; otherwise that of the answered message, or a new one
     #[arg(long, value_name = "LABEL")]
     pub conversation: Option<Label>,
     /// Ask for a response
     #[arg(long)]
     pub wants_response: bool,
-    /// Until when: 30m, 2h, or a moment
+    /// Deadline for the response: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     pub respond_by: Option<When>,
-    /// Expires if nobody took it until then
+    /// When the message expires unless it is taken: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     pub expires: Option<When>,
-    /// Not to be delivered before
+    /// When to deliver the message: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     pub not_before: Option<When>,
-    /// The workflow it belongs to
+    /// Workflow the message belongs to
     #[arg(long, value_name = "LABEL")]
     pub workflow: Option<Label>,
-    /// The step of the workflow
+    /// Step of the workflow
     #[arg(long, value_name = "LABEL")]
     pub step: Option<Label>,
-    /// A brief context for the request
+    /// Brief context for the request
     #[arg(long, value_name = "TEXT")]
     pub context: Option<String>,
-    /// The expected output
+    /// Expected output
     #[arg(long, value_name = "TEXT")]
     pub expect: Option<String>,
-    /// Something it refers to: a number, a path, an address
+    /// Reference to a message number, a path or an address; may be repeated
     #[arg(long = "ref", value_name = "TEXT")]
     pub reference: Vec<String>,
-    /// Metadata
+    /// Metadata entry; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     pub meta: Vec<(String, String)>,
     #[command(flatten)]
@@ -80,10 +80,10 @@ pub(crate) struct MessageArgs {
     pub secret: SecretArgs,
 }
 
-/// Apart from the others, as a batch takes it, too.
+/// Separate from [`MessageArgs`], because `send --batch` takes it too.
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
-    /// An id of your own: sending it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
 }
@@ -91,11 +91,11 @@ pub(crate) struct IdArgs {
 fn key_value(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write it as key=value".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 
-/// What the command of a rule sends says so, and does not start that rule again.
+/// Marks a message that the command of a rule sends, so that it does not trigger the same rule again.
 pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
     if let Some(rule) = std::env::var(RULE_VARIABLE).ok().filter(|rule| rule.parse::<Label>().is_ok()) {
         metadata.insert(RULE_KEY.to_owned(), rule);
@@ -103,7 +103,7 @@ pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
 }
 
 impl MessageArgs {
-    /// The message, once texts and paths are read as they were typed.
+    /// Builds the message, reading the body from stdin and the payload from a file if asked to.
     pub(crate) fn into_message(self, cx: &Cx, body: Option<String>) -> Result<Message> {
         let mut metadata = BTreeMap::new();
         for (key, value) in self.meta {
@@ -146,12 +146,12 @@ pub(crate) fn read_body(body: Option<String>) -> Result<Vec<u8>> {
     }
 }
 
-/// As [`read_body`], where only a text will do.
+/// Like [`read_body`], but the body must be UTF-8.
 pub(crate) fn read_text(text: String, what: &str) -> Result<String> {
-    String::from_utf8(read_body(Some(text))?).map_err(|_| CommandError::usage(format!("{what} is no UTF-8")))
+    String::from_utf8(read_body(Some(text))?).map_err(|_| CommandError::usage(format!("{what} is not valid UTF-8")))
 }
 
-/// Reads no more than a message may hold: a larger one is refused, not loaded.
+/// Reads at most what a message may hold; anything larger is refused without loading it.
 fn read_limited(source: &mut dyn Read, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let max = limits::CONTENT_BYTES_MAX as u64;
@@ -176,13 +176,13 @@ pub(crate) fn read_payload(text: &str) -> Result<Box<RawValue>> {
             let mut file = std::fs::File::open(Path::new(path))
                 .map_err(|error| CommandError::not_found(format!("{path}: {error}")))?;
             String::from_utf8(read_limited(&mut file, path)?)
-                .map_err(|_| CommandError::usage(format!("{path} is no UTF-8")))?
+                .map_err(|_| CommandError::usage(format!("{path} is not valid UTF-8")))?
         }
     };
     Ok(parse_payload(json)?)
 }
 
-/// Recipients as they are typed: one or several, with commas between.
+/// Parses one or several recipients, separated by commas.
 pub(crate) fn parse_recipients(text: &str) -> Result<Vec<Address>> {
     Ok(Recipients::parse(text)?)
 }

@@ -1,4 +1,4 @@
-//! Errors of commands: what kind, what happened, why, and what to do next. The only place that knows exit codes.
+//! Errors of commands: kind, message, causes and hints. The only place that knows exit codes.
 
 use std::io;
 use std::ops::Deref;
@@ -32,18 +32,18 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
     }
 }
 
-/// An error of a verb or of a command, and what the surface knows of it.
+/// An error of a verb or a command, with what only the command line knows about it.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     error: Box<Error>,
-    /// It is about the answer, not about what the command did.
+    /// Printing the answer failed. The command itself succeeded.
     unprinted: Option<io::ErrorKind>,
-    /// Whoever handed something over is to keep it, if this passes.
+    /// The program that handed over the input should keep it and retry, if the error is temporary.
     is_kept: bool,
 }
 
-/// EX_TEMPFAIL of sysexits.h. Mail servers keep what a program ends so for, and try it again.
-const KEEP_IT: u8 = 75;
+/// From sysexits.h. A mail server keeps mail that a program refuses with this code, and retries.
+const EX_TEMPFAIL: u8 = 75;
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
@@ -58,7 +58,7 @@ impl CommandError {
         Self::new(Kind::NotFound, message)
     }
 
-    /// An error of a verb, with moments as they are to be shown.
+    /// An error of a verb, with times in the chosen style.
     pub(crate) fn of(ui: &Ui, mut error: Error) -> Self {
         error.notes_mut().for_each(|note| *note = notes::timed(ui, std::mem::take(note)));
         if let Some(wording) = &error.wording {
@@ -83,7 +83,7 @@ impl CommandError {
         *self.error
     }
 
-    /// With what the command wrote before it.
+    /// Adds what the command stored before the error.
     pub(crate) fn after(self, stored: &[Stored]) -> Self {
         Self { error: Box::new(self.error.after(stored)), ..self }
     }
@@ -92,7 +92,7 @@ impl CommandError {
         self.unprinted == Some(io::ErrorKind::BrokenPipe)
     }
 
-    /// What lies with the office passes; what was handed over is tried again then.
+    /// For input handed over by another program: a temporary error tells it to retry.
     pub(crate) fn kept_by_sender(mut self) -> Self {
         self.is_kept = true;
         self
@@ -101,20 +101,20 @@ impl CommandError {
     pub(crate) fn exit_code(&self) -> u8 {
         use Kind::*;
         match self.kind {
-            Internal | Busy | UnknownOutcome | DiskFull | NeedsUpgrade if self.is_kept => KEEP_IT,
-            _ if self.is_kept && self.is_office_fault => KEEP_IT,
+            Internal | Busy | UnknownOutcome | DiskFull | NeedsUpgrade if self.is_kept => EX_TEMPFAIL,
+            _ if self.is_kept && self.is_office_fault => EX_TEMPFAIL,
             kind => exit_code(kind),
         }
     }
 
-    /// To stderr, for people or as JSON.
+    /// Prints to stderr, as text or JSON.
     pub(crate) fn print(&self, json: bool) {
         for line in self.lines(json) {
             talk(&line);
         }
     }
 
-    /// What is printed, safe on a terminal.
+    /// The printed lines, safe on a terminal.
     pub(crate) fn lines(&self, json: bool) -> Vec<String> {
         match json {
             true => vec![escape::json_line(&self.json().to_string()).into_owned()],
@@ -127,7 +127,7 @@ impl CommandError {
         self.wording.as_deref().map_or_else(|| self.message.clone(), notes::plain)
     }
 
-    /// What helps, as people at a terminal read it.
+    /// The hints, with command lines that can be pasted.
     pub(crate) fn hints(&self) -> Vec<String> {
         self.hints.iter().map(notes::plain).collect()
     }

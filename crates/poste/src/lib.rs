@@ -45,7 +45,7 @@ pub fn main(schema: Schema) -> ExitCode {
         .map_err(|error| if is_handed_over { error.kept_by_sender() } else { error });
     match ran {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe closed it on purpose.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.print(json);

@@ -1,4 +1,4 @@
-//! Notes as people at a terminal read them: a verb is a command line that can be pasted.
+//! Notes for people at a terminal: a verb becomes a command line that can be pasted.
 
 use poste_verbs::note::{Call, Field, Part, SPEAKER, Setting};
 use poste_verbs::{Answered, Note};
@@ -12,7 +12,7 @@ pub(crate) fn text(ui: &Ui, note: &Note) -> String {
     plain(&timed(ui, note.clone()))
 }
 
-/// A note with its moments as they are to be shown.
+/// A note with its times in the chosen style.
 pub(crate) fn timed(ui: &Ui, note: Note) -> Note {
     note.timed(|part| match part {
         Part::Time(at) => Some(ui.time(*at)),
@@ -21,12 +21,12 @@ pub(crate) fn timed(ui: &Ui, note: Note) -> Note {
     })
 }
 
-/// As [`text`], where nobody said how times are to be shown.
+/// Like [`text`], without a time style.
 pub(crate) fn plain(note: &Note) -> String {
     note.written(part_text)
 }
 
-/// A part of a note, with moments as they are.
+/// A part of a note, with absolute times.
 pub(crate) fn part_text(part: &Part) -> String {
     match part {
         Part::Text(text) => text.clone(),
@@ -47,13 +47,13 @@ fn setting_text(setting: Setting) -> &'static str {
     }
 }
 
-/// Says what an answer came with.
+/// Prints the warnings and next steps of an answer.
 pub(crate) fn say<A>(ui: &Ui, answered: &Answered<A>) {
     answered.warnings.iter().for_each(|note| ui.warn(text(ui, note)));
     answered.next.iter().for_each(|note| ui.say(text(ui, note)));
 }
 
-/// `poste VERB …`: first what is given by its place, then what is given by name.
+/// `poste VERB …`: positional arguments first, then options.
 fn command_line(call: &Call) -> String {
     let form = Form::of(&call.verb);
     let mut words: Vec<String> = std::iter::once("poste").chain(form.name.split(' ')).map(ToOwned::to_owned).collect();
@@ -101,10 +101,10 @@ fn option(field: &Field) -> String {
     }
 }
 
-/// The command that asks a verb.
+/// The command that calls a verb.
 pub(crate) struct Form<'v> {
     name: &'v str,
-    /// The option that makes the command ask this verb.
+    /// The option that makes the command call this verb.
     option: Option<&'static str>,
     pub command: Option<clap::Command>,
 }
@@ -129,7 +129,7 @@ impl<'v> Form<'v> {
         self.command.as_ref()?.get_arguments().find(|argument| argument.get_long() == Some(option))
     }
 
-    /// Its option, where that takes no value.
+    /// The option, if it takes no value.
     fn flag(&self) -> Option<&'static str> {
         self.option.filter(|_| self.chosen().is_some_and(|argument| !argument.get_action().takes_values()))
     }
@@ -139,10 +139,10 @@ impl<'v> Form<'v> {
         let command = self.command.as_ref()?;
         let long = field.replace('_', "-");
         let is_named = |argument: &&clap::Arg| argument.get_id() == field || argument.get_long() == Some(&long);
-        // What takes a number or something else has another name for its place; a text is a body.
+        // The first positional argument may have another name than the field `number` or `text`.
         let is_first = ["number", "text"].contains(&field);
         let first = || command.get_positionals().next().or(self.chosen()).filter(|_| is_first);
-        // `ingest` is a verb, and a command for each kind of source.
+        // `ingest` is one verb, with a subcommand for each kind of source.
         let below = || command.get_subcommands().flat_map(clap::Command::get_arguments).find(is_named);
         let found = command.get_arguments().find(is_named).or_else(first).or_else(below);
         debug_assert!(found.is_some(), "poste {} has no argument for {field}", self.name);
@@ -150,9 +150,9 @@ impl<'v> Form<'v> {
     }
 }
 
-/// The words a value becomes, quoted for a shell; `None` is a flag.
+/// The arguments for a value, quoted for a shell; `None` stands for a flag.
 fn given(value: &Value) -> Vec<Option<String>> {
-    // An = is nothing special inside a word; `NAME=TEXT` stays as readable as it is.
+    // `=` is not special inside a word, so `NAME=TEXT` stays unquoted.
     let is_plain = |text: &str| text.split('=').all(|part| !part.is_empty() && shell_words::quote(part) == part);
     let quoted =
         |text: &str| Some(if is_plain(text) { text.to_owned() } else { shell_words::quote(text).into_owned() });
@@ -177,7 +177,7 @@ mod tests {
         let verbs = VERBS.iter().chain(poste_dispatch::VERBS).map(|verb| verb.name);
         let others = OUTSIDE.iter().map(|outside| outside.name).chain(COMMANDS.iter().copied());
         let missing: Vec<&str> = verbs.chain(others).filter(|name| Form::of(name).command.is_none()).collect();
-        // `poste send --batch` reads lines, and calls it for some at a time.
+        // `poste send --batch` calls this verb for chunks of lines.
         assert_eq!(missing, ["send batch"]);
     }
 
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_verb_is_a_command_line_that_can_be_pasted() {
-        let told = [
+        let cases = [
             (note!([agreement, number = 3]), "poste agree 3 --list"),
             (note!([approval, number = 3, wait = true]), "poste approvals 3 --wait"),
             (note!([wait replies, number = 3]), "poste wait --replies 3"),
@@ -202,7 +202,7 @@ mod tests {
             (note!("pass " @Speaker), "pass --as NAME or set POSTE_AGENT"),
             (note!("with " {merge = true} ", not " {if_version}), "with --merge, not --if-version"),
         ];
-        for (note, text) in told {
+        for (note, text) in cases {
             assert_eq!(plain(&note), text);
         }
     }

@@ -1,4 +1,4 @@
-//! What tests from outside may ask of the parsers and printers in here that meet what strangers wrote. No API.
+//! Parsers and printers that handle untrusted input, exposed for tests of other crates. Not an API.
 
 use std::ffi::OsString;
 
@@ -28,27 +28,27 @@ pub fn escape_json_line(text: &str) -> String {
     escape::json_line(text).into_owned()
 }
 
-/// The command these arguments call, or everything that would be printed, for people and as JSON.
+/// The command these arguments call, or the error as it would be printed: as text and as JSON.
 pub fn arguments(arguments: &[OsString]) -> Result<&'static str, [String; 2]> {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => Ok(cli.command.name()),
         Err(error) if !error.use_stderr() => Ok("help"),
-        Err(error) => Err(told(&cli::usage_error(&error))),
+        Err(error) => Err(printed(&cli::usage_error(&error))),
     }
 }
 
-/// A line of a batch as header and content, without a look at its files.
+/// A line of a batch as header and content, without reading its files.
 pub fn batch_line(line: &[u8]) -> Result<(Send, Content), [String; 2]> {
-    let line = batch::parse_line(line).map_err(|error| told(&error))?;
-    line.without_files().map_err(|error| told(&error.into()))
+    let line = batch::parse_line(line).map_err(|error| printed(&error))?;
+    line.without_files().map_err(|error| printed(&error.into()))
 }
 
 pub fn recipients(text: &str) -> Result<Vec<Address>, [String; 2]> {
-    draft::parse_recipients(text).map_err(|error| told(&error))
+    draft::parse_recipients(text).map_err(|error| printed(&error))
 }
 
 pub fn payload(json: &str) -> Result<Content, [String; 2]> {
-    let payload = Some(poste_verbs::draft::parse_payload(json.to_owned()).map_err(|error| told(&error.into()))?);
+    let payload = Some(poste_verbs::draft::parse_payload(json.to_owned()).map_err(|error| printed(&error.into()))?);
     Ok(Content { subject: "payload".to_owned(), payload, ..Content::default() })
 }
 
@@ -60,7 +60,7 @@ pub fn position(text: &str) -> Result<Position, String> {
     cli::position(text)
 }
 
-/// A moment in every style there is.
+/// A time in every style.
 pub fn moment(at: Timestamp, now: Timestamp) -> Vec<String> {
     [TimeStyle::Relative, TimeStyle::Iso, TimeStyle::Unix]
         .into_iter()
@@ -68,12 +68,12 @@ pub fn moment(at: Timestamp, now: Timestamp) -> Vec<String> {
         .collect()
 }
 
-/// A message in the fence a model gets it in, and the nonce that was taken.
+/// A message fenced for a model, and the nonce of the fence.
 pub fn fenced(message: &MessageView, fresh: impl FnMut() -> String) -> (String, String) {
     let nonce = fence::nonce_for(message, fresh);
     (fence::fenced(message, &nonce), nonce)
 }
 
-fn told(error: &CommandError) -> [String; 2] {
+fn printed(error: &CommandError) -> [String; 2] {
     [error.lines(false).join("\n"), error.lines(true).join("\n")]
 }

@@ -115,9 +115,9 @@ fn an_agent_is_added_once_and_nobody_else_is_touched() {
     assert_eq!(found.prompt.as_deref(), Some("You write code.\nAll of it."));
     assert_eq!(add_agent(&after, &coder()).unwrap(), None, "it is there");
     let other = NewAgent { mode: None, ..coder() };
-    assert!(add_agent(&after, &other).unwrap_err()[0].message.contains("says something else"));
+    assert!(add_agent(&after, &other).unwrap_err()[0].message.contains("already exists with other settings"));
     let empty = NewAgent { run: Vec::new(), ..coder() };
-    assert!(add_agent("", &empty).unwrap_err()[0].message.contains("neither what to run nor a preset"));
+    assert!(add_agent("", &empty).unwrap_err()[0].message.contains("neither run nor preset"));
     let only = add_agent("", &NewAgent { prompt: None, role: None, ..coder() }).unwrap().unwrap();
     assert_eq!(only, "[agent.coder]\nrun = [\"./agent.sh\", 'say \"hi\"']\nmode = \"resident\"\n");
     assert!(add_agent("[agent\n", &coder()).is_err());

@@ -18,14 +18,14 @@ use super::real;
 #[derive(Debug)]
 pub struct Checkout {
     git: Git,
-    /// Without links.
+    /// With links resolved.
     top: PathBuf,
-    /// Where this repository stands in the one around it, if it is a module of one.
+    /// The path of this repository within the outer one, if it is a submodule.
     inside: Vec<u8>,
 }
 
 impl Checkout {
-    /// The worktree a folder is in. Without git, paths that are named can still be checked.
+    /// The worktree of a folder. Without git, only paths that are named can be checked.
     pub fn of(folder: &Path) -> Self {
         let top = Git::top(folder).unwrap_or_else(|_| folder.to_owned());
         let around = repository_top(&top).unwrap_or_else(|| top.clone());
@@ -33,7 +33,7 @@ impl Checkout {
         Self { git: Git::in_folder(&top), top: real(&top), inside }
     }
 
-    /// The top of the worktree, without links.
+    /// The top of the worktree, with links resolved.
     pub fn top(&self) -> &Path {
         &self.top
     }
@@ -50,8 +50,8 @@ impl Checkout {
         touched.collect()
     }
 
-    /// What would be committed. Of a merge, only what is neither as it was here nor as it was there: the rest was
-    /// committed by others before.
+    /// The paths that would be committed. In a merge, only those that differ from every parent: the rest was committed
+    /// before.
     pub fn staged(&self) -> Result<Vec<Touched>> {
         let mut parents = vec![self.head()?];
         let merging = self.git.path(&["rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD"])?;
@@ -70,7 +70,7 @@ impl Checkout {
         Ok(self.touched(common.unwrap_or_default()))
     }
 
-    /// The commit everything is compared with; before the first one, a tree with nothing in it.
+    /// The commit that changes are compared with; before the first commit, the empty tree.
     fn head(&self) -> Result<Vec<u8>> {
         let head = self.git.ask(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"].map(OsStr::new));
         let id = match head {
@@ -80,17 +80,18 @@ impl Checkout {
         Ok(id.trim_ascii().to_vec())
     }
 
-    /// What git tells a hook is pushed, without what the other side has and without what others committed: whoever
-    /// holds a path may have its own commits pushed by anybody.
+    /// The paths in pushed commits that the remote does not have and that this committer made. Commits of others do not
+    /// count: any agent may push the commits of the one that holds a path.
     pub fn pushed(&self, told: impl BufRead, remote: Option<&str>) -> Result<Vec<Touched>> {
         let own = self.committer();
         let is_own = |email: &[u8]| own.as_ref().is_none_or(|own| own.eq_ignore_ascii_case(email));
         let mut commits = BTreeSet::new();
         for line in told.lines() {
-            let line = line.map_err(|error| Error::new(Kind::Internal, format!("reading what is pushed: {error}")))?;
+            let line =
+                line.map_err(|error| Error::new(Kind::Internal, format!("cannot read the pushed refs: {error}")))?;
             let fields: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let [_, local, _, theirs] = fields.as_slice() else { continue };
-            // Deleting a branch brings nothing.
+            // Deleting a branch pushes no commits.
             if !is_id(local) || is_zero(local) {
                 continue;
             }
@@ -102,7 +103,7 @@ impl Checkout {
             let known = remote.map(|remote| format!("--remotes={}/*", literal_glob(remote)));
             arguments.extend(known.as_deref().map(OsStr::new));
             arguments.push(OsStr::new("--"));
-            // Before each of these lines is another one that git does not leave out: `commit` and the id.
+            // Before each of these lines git always prints another one: `commit` and the id.
             for line in self.git.ask(&arguments)?.split(|byte| *byte == b'\n') {
                 let mut words = line.splitn(2, |byte| *byte == b' ');
                 let (id, email) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -114,7 +115,7 @@ impl Checkout {
         self.of_commits(&commits)
     }
 
-    /// The address that commits made here bear. If git knows none, nobody can say which commits are whose.
+    /// The committer address of commits made here. Without one, all commits count as this committer's.
     fn committer(&self) -> Option<Vec<u8>> {
         let ident = self.git.ask(&["var", "GIT_COMMITTER_IDENT"].map(OsStr::new)).ok()?;
         let start = ident.iter().rposition(|byte| *byte == b'<')? + 1;
@@ -130,12 +131,12 @@ impl Checkout {
     pub fn commits_of(&self, range: &str) -> Result<Vec<Touched>> {
         let arguments = ["rev-list", "--end-of-options", range, "--"].map(OsStr::new);
         let found = self.git.ask(&arguments).map_err(|error| {
-            Error::usage(format!("{} is no range of commits", poste_core::text::quoted(range))).cause(error.message)
+            Error::usage(format!("{} is not a range of commits", poste_core::text::quoted(range))).cause(error.message)
         })?;
         self.of_commits(&found.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
     }
 
-    /// What each commit touches; of a merge, what is as it was on no side.
+    /// The paths each commit touches; for a merge, those that differ from every parent.
     fn of_commits(&self, commits: &BTreeSet<Vec<u8>>) -> Result<Vec<Touched>> {
         let input: Vec<u8> =
             commits.iter().filter(|id| is_id(id)).flat_map(|id| [id.as_slice(), b"\n"].concat()).collect();
@@ -167,7 +168,7 @@ fn is_zero(id: &[u8]) -> bool {
     id.iter().all(|byte| *byte == b'0')
 }
 
-/// A remote's name where git expects a pattern.
+/// Escapes a remote's name for use in a git pattern.
 fn literal_glob(remote: &str) -> String {
     remote.chars().flat_map(|c| matches!(c, '*' | '?' | '[' | '\\').then_some('\\').into_iter().chain([c])).collect()
 }

@@ -1,4 +1,4 @@
-//! Asking git, whose answers are bytes: a path may hold anything but NUL.
+//! Runs git. Its output is bytes, because a path may contain anything but NUL.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use poste_verbs::{Error, Kind, Result};
 
-/// git in a folder. The environment stays: in a hook, git says by it which repository and which index is meant.
+/// git in a folder. The environment is kept: in a hook, it names the repository and the index.
 #[derive(Debug)]
 pub struct Git {
     folder: PathBuf,
@@ -19,12 +19,12 @@ impl Git {
         Self { folder: folder.to_owned() }
     }
 
-    /// What git prints.
+    /// Returns what git prints.
     pub fn ask(&self, arguments: &[&OsStr]) -> Result<Vec<u8>> {
         self.ask_with(arguments, Vec::new())
     }
 
-    /// What git prints after reading this.
+    /// Returns what git prints for this input.
     pub fn ask_with(&self, arguments: &[&OsStr], input: Vec<u8>) -> Result<Vec<u8>> {
         let failed = |why: &dyn std::fmt::Display| {
             let command = arguments.first().map(|word| word.to_string_lossy()).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Git {
                 std::io::ErrorKind::NotFound => Error::not_found("git is not on the PATH"),
                 _ => failed(&error),
             })?;
-        // Both at once: git may answer before it has read everything.
+        // Write in a thread: git may print before it has read everything.
         let stdin = child.stdin.take();
         let writer = std::thread::spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(&input)));
         let output = child.wait_with_output().map_err(|error| failed(&error))?;
@@ -53,7 +53,7 @@ impl Git {
         }
     }
 
-    /// One path, or none if git says that there is none.
+    /// The path that git prints.
     pub fn path(&self, arguments: &[&str]) -> Result<PathBuf> {
         let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
         let mut answer = self.ask(&arguments)?;
@@ -67,26 +67,26 @@ impl Git {
         let found = Self::in_folder(folder).path(&["rev-parse", "--show-toplevel"]);
         found.map_err(|error| match error.kind {
             Kind::Internal => {
-                Error::not_found(format!("{} is in no git worktree", folder.display())).cause(error.message)
+                Error::not_found(format!("{} is not in a git worktree", folder.display())).cause(error.message)
             }
             _ => error,
         })
     }
 }
 
-/// A change of one path, as `--raw -z` tells it.
+/// A change of one path, as printed by `--raw -z`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     pub path: Vec<u8>,
-    /// Another repository stands, or stood, in this place.
+    /// The path is, or was, a submodule.
     pub is_module: bool,
 }
 
 const MODULE: &str = "160000";
 
-/// Reads `:MODE MODE ID ID STATUS NUL PATH NUL …`; of a merge there is a colon, a mode and an id more for each parent.
+/// Parses `:MODE MODE ID ID STATUS NUL PATH NUL …`; a merge has one more colon, mode and id for each parent.
 pub fn changes(raw: &[u8]) -> Result<Vec<Change>> {
-    let odd = || Error::new(Kind::Internal, "git told of changes in a way that is not known");
+    let odd = || Error::new(Kind::Internal, "git printed changes in an unknown format");
     let mut parts = raw.split(|byte| *byte == 0);
     let mut found = Vec::new();
     while let Some(head) = parts.next() {
@@ -105,7 +105,7 @@ pub fn changes(raw: &[u8]) -> Result<Vec<Change>> {
     Ok(found)
 }
 
-/// A word for git that is made of bytes.
+/// An argument for git, from bytes.
 pub fn word(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_read_whatever_their_paths_hold() {
+    fn changes_with_any_bytes_in_their_paths_are_parsed() {
         let raw = b":100644 100644 aa bb M\0a b\nc\0:000000 160000 00 cc A\0vendor/\xff\0::100644 100644 100644 a b c MM\0m\0";
         let found = changes(raw).unwrap();
         let expected: [(&[u8], bool); 3] = [(b"a b\nc", false), (b"vendor/\xff", true), (b"m", false)];

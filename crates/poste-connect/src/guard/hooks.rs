@@ -1,7 +1,7 @@
-//! The hooks of the guard: put beside what is there, and taken away as if they had never been.
+//! Installs and removes the git hooks of the guard.
 //!
-//! A hook that was there before is kept under another name and run first. It is moved as the file it is, so its bytes,
-//! its mode and, if it is a link, where it points stay what they are.
+//! An existing hook is kept under another name and runs first. The file itself is moved, so its bytes, its mode and,
+//! for a link, its target stay the same.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,19 +21,19 @@ const MARK: &str = "# Put here by `poste guard install`; `poste guard uninstall`
 const SUM: &str = "# sum ";
 const FOLDER_MADE: &str = "# The folder was made for it.\n";
 
-/// How one hook stands.
+/// The state of one hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The guard's, as it was installed.
+    /// The guard's hook, as it was installed.
     Installed,
-    /// There is none, or only somebody else's.
+    /// No hook, or one that is not the guard's.
     NotInstalled,
-    /// The guard's, and changed by hand since.
+    /// The guard's hook, changed by hand.
     Changed,
-    /// Somebody else's took the place of the guard's, which had kept another one.
+    /// Another hook replaced the guard's, which had kept an earlier one.
     Replaced,
-    /// None, but one that was kept: an installation broke off, or somebody deleted the guard's.
+    /// No hook, but a kept one: an installation was interrupted, or the guard's hook was deleted.
     Lost,
 }
 
@@ -41,7 +41,7 @@ pub enum State {
 pub struct HookView {
     pub name: String,
     pub state: State,
-    /// A hook that was there before is kept, and run first.
+    /// An earlier hook is kept, and runs first.
     pub keeps_another: bool,
     pub path: String,
 }
@@ -81,32 +81,32 @@ impl Hook {
         })
     }
 
-    /// Why it cannot be installed, if it cannot.
+    /// Fails if the hook cannot be installed.
     pub fn check_install(&self) -> Result {
         let is_folder = self.path.is_dir();
         let why = match self.state()? {
             State::Changed => "was changed by hand since the guard was installed".to_owned(),
-            State::Replaced => format!("is not the guard's, and {} is kept from before", self.kept.display()),
+            State::Replaced => format!("is not the guard's hook, and {} keeps an earlier one", self.kept.display()),
             State::NotInstalled if is_folder => "is a folder".to_owned(),
             State::Installed | State::NotInstalled | State::Lost => return Ok(()),
         };
         Err(Error::new(Kind::Conflict, format!("{} {why}; nothing was installed", self.path.display()))
             .code("hook_changed")
-            .hint("look at both and leave the one you want under the hook's own name"))
+            .hint("compare both, and keep the one you want under the hook's own name"))
     }
 
-    /// Puts the guard's hook in place; says whether that changed anything.
+    /// Installs the guard's hook; returns whether anything changed.
     pub fn install(&self, folder_made: bool) -> Result<bool> {
         let state = self.state()?;
         let before = fs::read_to_string(&self.path).unwrap_or_default();
-        // An older program's hook is brought up to date; what it knows of the folder stays known.
+        // A hook of an older version is updated; its note about the folder is kept.
         let folder_made = folder_made || (state == State::Installed && before.contains(FOLDER_MADE));
         let script = script(self.name, folder_made);
         if state == State::Installed && before == script {
             return Ok(false);
         }
         if state == State::NotInstalled && exists(&self.path) {
-            // A second name first, so that there is a hook at every moment.
+            // Link it first, so that a hook is in place at every moment.
             fs::hard_link(&self.path, &self.kept)
                 .or_else(|_| fs::rename(&self.path, &self.kept))
                 .map_err(|error| failed(&self.kept, &error))?;
@@ -124,7 +124,7 @@ impl Hook {
         Ok(())
     }
 
-    /// Takes the guard's hook away and puts back what was there; says whether it did.
+    /// Removes the guard's hook and restores the earlier one; returns whether anything changed.
     pub fn uninstall(&self) -> Result<bool> {
         match self.state()? {
             State::Installed | State::Lost if exists(&self.kept) => {
@@ -139,7 +139,7 @@ impl Hook {
         }
     }
 
-    /// What was not taken away, and why.
+    /// Fails if the hook was not removed, and says why.
     pub fn check_uninstalled(&self) -> Result {
         let path = self.path.display();
         let kept = self.kept.display();
@@ -147,12 +147,12 @@ impl Hook {
         match self.state()? {
             State::Changed if exists(&self.kept) => {
                 Err(error(format!("{path} was changed by hand and is left as it is"))
-                    .hint(format!("take out what is yours, then: mv {kept} {path}")))
+                    .hint(format!("save your changes elsewhere, then: mv {kept} {path}")))
             }
             State::Changed => Err(error(format!("{path} was changed by hand and is left as it is"))
-                .hint(format!("take out what is yours, then: rm {path}"))),
-            State::Replaced => Err(error(format!("{path} is not the guard's any more and is left as it is"))
-                .hint(format!("what was there before the guard is kept: {kept}"))),
+                .hint(format!("save your changes elsewhere, then: rm {path}"))),
+            State::Replaced => Err(error(format!("{path} is no longer the guard's hook and is left as it is"))
+                .hint(format!("the hook from before the guard is kept: {kept}"))),
             State::Installed | State::NotInstalled | State::Lost => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::new(Kind::Refused, format!("{}: {error}", path.display()))
 }
 
-/// Whether it is a hook of the guard, of whatever version, as it was written.
+/// Whether it is an unchanged hook of the guard, of any version.
 fn is_whole(text: &str) -> bool {
     let Some(line) = text.lines().find(|line| line.starts_with(SUM)) else { return false };
     text.contains(MARK) && line[SUM.len()..] == sum(&text.replacen(&format!("{line}\n"), "", 1))
@@ -184,7 +184,7 @@ fn sum(text: &str) -> String {
 fn script(name: &str, folder_made: bool) -> String {
     let made = if folder_made { FOLDER_MADE } else { "" };
     let (read, feed) = match name == PRE_PUSH {
-        // Both hooks are told on stdin what is pushed.
+        // git passes the pushed refs on stdin, and both hooks read them.
         true => ("refs=$(cat)\ntell_refs() {\n  [ -z \"$refs\" ] || printf '%s\\n' \"$refs\"\n}\n", "tell_refs | "),
         false => ("", ""),
     };
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hook_knows_whether_it_was_changed() {
+    fn a_changed_hook_is_detected() {
         for name in ALL {
             for made in [true, false] {
                 let text = script(name, made);

@@ -16,7 +16,7 @@ pub use hooks::{ALL, Hook, HookView, PRE_COMMIT, PRE_PUSH, State};
 
 use git::Git;
 
-/// How the hooks of a repository stand.
+/// The state of a repository's hooks.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Standing {
     /// Where git looks for hooks.
@@ -30,12 +30,12 @@ pub struct Standing {
 #[derive(Debug)]
 pub struct Folder {
     pub path: PathBuf,
-    /// Whether a worktree's own files are in it.
+    /// Whether it is in the worktree, so that git tracks it.
     pub is_versioned: bool,
 }
 
 impl Folder {
-    /// Of the worktree a folder is in.
+    /// The hooks folder for the worktree of `folder`.
     pub fn of(folder: &Path) -> Result<Self> {
         let top = Git::top(folder)?;
         let git = Git::in_folder(&top);
@@ -44,11 +44,11 @@ impl Folder {
         let (real, top, common) = (real(&path), real(&top), real(&common));
         let in_git = real.starts_with(&common);
         if !in_git && !real.starts_with(&top) {
-            let message = format!("core.hooksPath leads out of the repository, to {}", path.display());
+            let message = format!("core.hooksPath is outside the repository: {}", path.display());
             return Err(Error::new(Kind::Refused, message)
                 .code("hooks_elsewhere")
                 .hint("other repositories may use those hooks; give this one its own: git config core.hooksPath .git/hooks")
-                .hint("or call it from there yourself: poste guard check --hook pre-commit"));
+                .hint("or call the guard from those hooks: poste guard check --hook pre-commit"));
         }
         Ok(Self { path, is_versioned: !in_git })
     }
@@ -57,7 +57,7 @@ impl Folder {
         Hook::new(&self.path, name)
     }
 
-    /// Puts hooks in place; says whether that changed anything. One that cannot be installed stops all of them.
+    /// Installs hooks; returns whether anything changed. If one cannot be installed, none is.
     pub fn install(&self, names: &[&'static str]) -> Result<bool> {
         let hooks: Vec<Hook> = names.iter().map(|name| self.hook(name)).collect();
         hooks.iter().try_for_each(Hook::check_install)?;
@@ -73,7 +73,7 @@ impl Folder {
         Ok(changed)
     }
 
-    /// Takes the hooks away; says whether that changed anything.
+    /// Removes the hooks; returns whether anything changed.
     pub fn uninstall(&self) -> Result<bool> {
         let hooks = ALL.map(|name| self.hook(name));
         let folder_made = hooks.iter().any(Hook::made_folder);
@@ -82,13 +82,13 @@ impl Folder {
             changed |= hook.uninstall()?;
         }
         if folder_made {
-            // Only if nobody has put anything else into it since.
+            // Only succeeds if the folder is empty.
             let _ = fs::remove_dir(&self.path);
         }
         Ok(changed)
     }
 
-    /// What was not taken away, and why.
+    /// Fails if a hook was not removed, and says why.
     pub fn check_uninstalled(&self) -> Result {
         ALL.iter().try_for_each(|name| self.hook(name).check_uninstalled())
     }
@@ -99,7 +99,7 @@ impl Folder {
     }
 }
 
-/// A path without links, as far as it exists.
+/// Resolves the links of a path, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => real(parent).join(name),

@@ -1,23 +1,23 @@
-//! What a program understands as an answer of a hook. Everything on stdout is JSON, or nothing.
+//! Writes a hook's answer in the form its program expects: one line of JSON on stdout, or nothing.
 
 use serde_json::{Value, json};
 
 use super::{Event, Moment};
 use poste_verbs::program::Program;
 
-/// What a hook has to say.
+/// A hook's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Nothing,
-    /// To be put before the model.
+    /// Text for the model.
     Context(String),
-    /// It is not to stop yet, for this reason.
+    /// The session must not stop yet, for this reason.
     Hold(String),
-    /// It may stop; something for the person who watches.
+    /// The session may stop; a note for the person who watches.
     Remark(String),
 }
 
-/// Whether a program puts what a hook says at this moment before its model.
+/// Whether a program shows its model what a hook prints at this moment.
 pub fn takes_context(program: Program, moment: Moment) -> bool {
     match moment {
         Moment::SessionStart | Moment::Tool => true,
@@ -27,14 +27,14 @@ pub fn takes_context(program: Program, moment: Moment) -> bool {
     }
 }
 
-/// The line for stdout; `None`: nothing is printed, which every program takes for "go on".
+/// The line for stdout; `None`: nothing is printed, which every program takes as "continue".
 pub fn written(program: Program, moment: Moment, event: &Event, reply: &Reply) -> Option<String> {
     let answer = match program {
         Program::ClaudeCode | Program::Codex | Program::Gemini => of_claude_kind(program, moment, event, reply),
         Program::Cursor => of_cursor(reply),
         Program::OpenCode => of_opencode(reply),
     };
-    // Codex takes a stop hook that printed no JSON for a broken one.
+    // Codex treats a stop hook that prints no JSON as broken.
     let answer = match (program, moment, answer) {
         (Program::Codex, Moment::Stop, None) => Some(json!({})),
         (_, _, answer) => answer,
@@ -42,7 +42,7 @@ pub fn written(program: Program, moment: Moment, event: &Event, reply: &Reply) -
     answer.map(|answer| answer.to_string())
 }
 
-/// Codex and Gemini took over the shape that Claude Code began with; Gemini has other names.
+/// Codex and Gemini use Claude Code's format; Gemini has other names.
 fn of_claude_kind(program: Program, moment: Moment, event: &Event, reply: &Reply) -> Option<Value> {
     let refusal = if program == Program::Gemini { "deny" } else { "block" };
     match reply {
@@ -56,7 +56,7 @@ fn of_claude_kind(program: Program, moment: Moment, event: &Event, reply: &Reply
     }
 }
 
-/// The name of the very event it answers: others than the first are alike enough for the same hook.
+/// The name of the event being answered. Names after the first are similar events that the same hook serves.
 fn event_name(program: Program, moment: Moment, event: &Event) -> Option<&'static str> {
     let names: &[&'static str] = match (program, moment) {
         (_, Moment::SessionStart) => &["SessionStart"],
@@ -78,7 +78,7 @@ fn of_cursor(reply: &Reply) -> Option<Value> {
     }
 }
 
-/// It has no hooks that are commands; the plugin that set-up writes runs one, and reads this.
+/// OpenCode runs no hook commands: the plugin that set-up writes runs them, and reads this.
 fn of_opencode(reply: &Reply) -> Option<Value> {
     match reply {
         Reply::Nothing => None,

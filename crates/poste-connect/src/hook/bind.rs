@@ -1,4 +1,4 @@
-//! Whose session it is, as the program and its environment tell.
+//! Binds a session to its agent, by what the program and its environment say.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -38,11 +38,11 @@ pub(super) fn bind(open: &mut Opened, call: &Call) -> Result<Binding> {
     bind::bind(&mut open.desk(), &conversation)
 }
 
-/// The program's own process, above this hook. Claude Code says which it is; elsewhere it is the one that ran the hook.
+/// The program's own process, above this hook. Claude Code names it; elsewhere it is the one that ran the hook.
 fn program_process(call: &Call) -> Option<u32> {
     let said = env::var("CLAUDE_PID").ok().filter(|_| call.program == Program::ClaudeCode);
     let said = said.and_then(|pid| pid.parse::<u32>().ok());
-    // A variable goes down to whatever is started below.
+    // Processes started below inherit the variable, so it may name another program.
     let said = said.filter(|pid| processes::above().iter().any(|process| process.pid == *pid));
     said.or_else(processes::who_started)
 }
@@ -52,7 +52,7 @@ fn folder(call: &Call) -> Option<String> {
     discover::git_top(&cwd).unwrap_or(cwd).into_os_string().into_string().ok()
 }
 
-/// The ways into the session, as its environment tells them.
+/// The ways to reach the session, from its environment.
 pub(super) fn reach(call: &Call) -> Reach {
     let said = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let is_claude = call.program == Program::ClaudeCode;
@@ -68,7 +68,7 @@ pub(super) fn reach(call: &Call) -> Reach {
     }
 }
 
-/// Claude Code reads a file of its own before each command in a shell: what an agent runs there speaks as this session.
+/// Claude Code reads this file before each shell command, so that the agent's commands act as this session.
 pub(super) fn tell_shell(agent: &Name, session: &Session) {
     let Some(path) = env::var_os("CLAUDE_ENV_FILE").filter(|path| !path.is_empty()) else { return };
     let line =

@@ -1,4 +1,4 @@
-//! An office that cannot be used must not harm the session, and must not be a secret either: it is said once.
+//! Reports an office that cannot be used: once per session, and without harming the session.
 
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -13,26 +13,26 @@ use super::serve::Call;
 use super::{Moment, Reply, takes_context};
 
 pub(super) fn tell(call: &Call, error: &Error, hint: Option<&str>) {
-    // Busy: the next hook tells what this one could not.
+    // Busy: the next hook tries again.
     let passes = error.kind == Kind::Busy || call.has_printed();
     if passes || !takes_context(call.program, call.moment) || !is_first_time(call) {
         return;
     }
     let hint = hint.map(|hint| format!(" ({})", escape::line(hint))).unwrap_or_default();
     let text = format!(
-        "Poste: the mail of this project cannot be looked after in this session: {}{hint}. The office is {}. \
-         What is wrong with it: poste doctor. This is said once.",
+        "Poste: this session cannot use the mail of this project: {}{hint}. The office is {}. \
+         To find out why: poste doctor. This is said once.",
         escape::line(&error.message),
         escape::line(&call.office.display().to_string())
     );
     let _ = call.say(&Reply::Context(text));
 }
 
-/// Remembered beside the office, which is broken: in the folder of this user for what lives as long as this boot.
+/// Remembered in the user's runtime folder, because the office itself is broken.
 fn is_first_time(call: &Call) -> bool {
     match remember(call) {
         Ok(is_first) => is_first,
-        // Where nothing can be remembered, it is said at the beginning only.
+        // If that cannot be remembered, only the session's start reports it.
         Err(_) => call.moment == Moment::SessionStart,
     }
 }
@@ -50,7 +50,7 @@ fn remember(call: &Call) -> io::Result<bool> {
     }
 }
 
-/// Only ever a folder of this user: in a shared one anybody may have made something of that name.
+/// Only a private folder of this user: in a shared one, another user may have created that name.
 fn folder() -> io::Result<PathBuf> {
     let uid = rustix::process::getuid().as_raw();
     let runtime = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());

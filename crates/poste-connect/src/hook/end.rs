@@ -1,4 +1,4 @@
-//! The session is over. A program waits for this hook a second or so, and then ends whatever became of it.
+//! Closes a session that ends. A program waits about a second for this hook, and then exits in any case.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use poste_verbs::session::{Identity, close};
 use super::serve::{Call, setting};
 use crate::station::Station;
 
-/// For the write lock. What is not closed now is taken over when the next session finds that the process is gone.
+/// Timeout for the write lock. The next session takes over one that is not closed now, once its process has ended.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 pub(super) fn end(station: &Station, hook: &Call) -> Result {
-    // The same process goes on with another conversation, and takes over from this one with what it holds.
+    // The same process continues with another conversation, which takes over this session and its claims.
     if hook.event.goes_on {
         return Ok(());
     }
@@ -28,7 +28,7 @@ pub(super) fn end(station: &Station, hook: &Call) -> Result {
         let close = close::Input { session_id: Some(run.clone()), keep, ..close::Input::default() };
         open.speak_as(&own).desk().call(close)?;
     }
-    // The way into a session that is over is nobody's any more.
+    // A session that has ended can no longer be reached.
     let _ = Live::forget(&hook.office, &run);
     let _ = Live::forget(&hook.office, &hook.session);
     Ok(())

@@ -1,4 +1,4 @@
-//! What a program writes to its hooks. It is hostile: the results of tools are in it, and those come from anywhere.
+//! Parses what a program writes to its hooks. This input is untrusted: it contains results of tools.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use poste_core::text::Session;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
-/// What a hook was told. Whatever is missing, of another type than expected or too long is as if it were not there.
+/// The input of a hook. Fields that are missing, too long or not of the expected type are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The program's own name for the session.
+    /// The program's own id of the session.
     pub session: Option<Session>,
     pub cwd: Option<PathBuf>,
-    /// The program's own name for the moment.
+    /// The program's own name of the event.
     pub name: Option<String>,
     pub source: Source,
-    /// Whether a hook keeps the session from stopping already; `None`: the program does not tell.
+    /// Whether a hook already keeps the session from stopping; `None`: the program does not say.
     pub stop_hook_active: Option<bool>,
-    /// It happened inside a helper that the session started, which has a context of its own.
+    /// The event happened in a subagent of the session, which has its own context.
     pub in_subagent: bool,
-    /// How the prompt begins.
+    /// The beginning of the prompt.
     pub prompt: Option<String>,
-    /// What ends is this conversation, not the run: the program goes on with another one.
+    /// Only this conversation ends: the program continues with another one.
     pub goes_on: bool,
 }
 
@@ -36,26 +36,26 @@ pub enum Source {
     Compact,
 }
 
-/// More is not looked at. The result of a tool is somewhere in it, so it is large now and then.
+/// Input beyond this is ignored. It contains results of tools, so it can be large.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// More than anything that is looked at has.
+/// Longer texts are ignored.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// Of a prompt.
+/// Characters of a prompt that are kept.
 const PROMPT_CHARS_MAX: usize = 80;
 
-/// Reads to the end, so that the program never writes into a closed pipe, and keeps what can be understood.
+/// Reads to the end, so that the program never writes into a closed pipe, and keeps the fields that can be parsed.
 pub fn read(mut input: impl Read) -> Event {
     let mut bytes = Vec::new();
     let whole = input.by_ref().take(BYTES_MAX).read_to_end(&mut bytes);
     if whole.is_ok() && bytes.len() as u64 == BYTES_MAX {
         let _ = io::copy(&mut input, &mut io::sink());
     }
-    understand(&bytes)
+    parse(&bytes)
 }
 
-fn understand(bytes: &[u8]) -> Event {
+fn parse(bytes: &[u8]) -> Event {
     let mut event = Event::default();
-    // What was found before the text breaks off still counts: the long parts come last.
+    // Fields before a syntax error or a cut still count: the long ones come last.
     let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(Fields(&mut event));
     event
 }
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                         self.0.stop_hook_active = Some(flag);
                     }
                 }
-                // Cursor counts the follow-ups it was given in a row.
+                // Cursor counts consecutive follow-ups.
                 "loop_count" => {
                     if let Loose::Number(count) = map.next_value()? {
                         self.0.stop_hook_active = Some(count > 0);
@@ -136,12 +136,12 @@ fn path(text: Option<String>) -> Option<PathBuf> {
     text.map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// A value of which nobody knows the type.
+/// A value of unknown type.
 enum Loose {
     Text(String),
     Flag(bool),
     Number(u64),
-    /// The first of a list, if it is a text.
+    /// The first element of a list, if it is a text.
     First(Option<String>),
     Other,
 }
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for LooseVisitor {
     }
 }
 
-/// An element of a list: a text or nothing. What is inside of it is passed over without descending into it.
+/// An element of a list: a text or nothing. Nested values are skipped.
 struct FirstOnly(Option<String>);
 
 impl<'de> serde::Deserialize<'de> for FirstOnly {

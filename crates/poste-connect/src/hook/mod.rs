@@ -1,6 +1,6 @@
-//! The hooks of agent programs: what a program tells at each moment, and what it understands as an answer.
+//! Serves the hooks of agent programs: reads what a program writes to them, and answers in the form it expects.
 //!
-//! Each program has words of its own for the same few moments. [`attend`] serves one of them: it brings mail to the session.
+//! Each program has its own names for the same few moments. [`attend`] serves one and brings mail to the session.
 
 mod answer;
 mod bind;
@@ -26,21 +26,21 @@ use std::str::FromStr;
 pub enum Moment {
     /// A session began, was resumed, cleared or compacted.
     SessionStart,
-    /// Somebody gave it something to do.
+    /// The session got a prompt.
     Prompt,
     /// A tool was used.
     Tool,
-    /// It is about to stop working.
+    /// The session is about to stop.
     Stop,
     SessionEnd,
-    /// None of the program's: a hook that stays in the background until there is a reason to wake the session.
+    /// Not an event of the program: a background hook that waits for a reason to wake the session.
     Wait,
 }
 
 impl Moment {
     pub const ALL: [Self; 6] = [Self::SessionStart, Self::Prompt, Self::Tool, Self::Stop, Self::SessionEnd, Self::Wait];
 
-    /// As it is typed.
+    /// The word on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::SessionStart => "session-start",
@@ -60,7 +60,7 @@ impl fmt::Display for Moment {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no hook {0:?}; there are session-start, prompt, tool, stop, session-end and wait")]
+#[error("there is no hook {0:?}; the hooks are session-start, prompt, tool, stop, session-end and wait")]
 pub struct UnknownMoment(String);
 
 impl FromStr for Moment {

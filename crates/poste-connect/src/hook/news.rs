@@ -1,4 +1,4 @@
-//! Mail that is new to a session and urgent enough to be put before it while it works.
+//! New mail that is urgent enough to be shown to a session while it works.
 
 use std::fmt::Write as _;
 
@@ -16,27 +16,27 @@ use poste_verbs::model::{fence, subject, tokens};
 
 use super::serve::NEWS_MAX;
 
-/// What this session was not shown and not told of.
+/// Mail that this session was neither shown nor told about.
 pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<NewMail> {
-    // Whoever took a new role may take mail that was there before.
+    // With a new role or capability, an agent also gets older mail.
     let looked_until = told.looked_until.filter(|_| told.addresses == agent.addresses());
     let heard = Heard { looked_until, ..told.heard() };
     Ok(views::unheard(office.store(), agent, session, &heard, NEWS_MAX)?)
 }
 
-/// What is said of new mail.
+/// The text about new mail.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub text: Option<String>,
-    /// With their bodies.
+    /// Messages printed in full.
     pub shown: Vec<MessageNo>,
-    /// In a line.
+    /// Messages printed as one line.
     pub listed: Vec<MessageNo>,
-    /// Not at all: they did not fit, and come with the next hook.
+    /// Messages that did not fit, and come with the next hook.
     pub left: usize,
 }
 
-/// Bodies that are short, as long as everything else fits at least in a line.
+/// Prints short bodies in full, as long as every other message still fits as one line.
 pub(super) fn compose(ids: &Ids, agent: &Agent, messages: &[MessageView], budget: usize) -> Said {
     let mut said = Said::default();
     if messages.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn compose(ids: &Ids, agent: &Agent, messages: &[MessageView], budget
         let line_cost = tokens::estimate(line);
         rest -= line_cost;
         let fenced = fenced_within(ids, message, left.saturating_sub(rest));
-        // One is always told of, or a small budget would keep all mail back.
+        // Always report at least one, or a small budget would hold back all mail.
         let is_first = said.shown.is_empty() && said.listed.is_empty();
         let cost = if let Some(fenced) = &fenced {
             let _ = writeln!(text, "{fenced}");
@@ -75,7 +75,7 @@ pub(super) fn compose(ids: &Ids, agent: &Agent, messages: &[MessageView], budget
     said
 }
 
-/// The whole message, if it is that short. A long one is not rendered only to be thrown away.
+/// The whole message, if it fits. Checks the body first, so that long messages are not rendered.
 fn fenced_within(ids: &Ids, message: &MessageView, budget: usize) -> Option<String> {
     if tokens::estimate(&message.body) > budget || message.content_gone {
         return None;
@@ -90,7 +90,7 @@ fn line_of(message: &MessageView) -> String {
     format!("{line} (read it: poste read {number})")
 }
 
-/// Mail in a line. The subject is its sender's, so it stands in quotes which it cannot close.
+/// A message as one line. The subject is untrusted, so it is in quotes that it cannot close.
 pub(super) fn line(number: MessageNo, kind: &TypeName, priority: Priority, from: &str, subject: &str) -> String {
     let priority = if priority > Priority::Normal { format!(" ({priority})") } else { String::new() };
     format!("#{number} {kind}{priority} from {}: {}", escape::line(from), subject::quoted(subject))

@@ -1,7 +1,7 @@
-//! What agent programs run at the turns of a session, so that mail reaches it without being asked for.
+//! Runs one hook of a session, so that mail reaches the session without being asked for.
 //!
-//! A hook must never harm the session it serves: it ends with 0 whatever happens, prints what the program understands or
-//! nothing, and is fast when nothing is new.
+//! A hook must never harm the session it serves: it exits with 0 whatever happens, prints what the program understands
+//! or nothing, and is fast when nothing is new.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -27,16 +27,16 @@ use poste_verbs::{Error, Kind, Mark, Result};
 use super::{Event, Moment, Reply, bind, broken, end, news, start, stop, takes_context, wait, written};
 use crate::station::{Opened, Station};
 
-/// The office is not waited for longer: a session stands still meanwhile.
+/// Maximum wait for a busy office: the session is blocked during it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A look is made at least so often: a writer may die between its commit and the bell, and then only looking tells.
+/// Maximum time between looks: a writer may die between its commit and the bell, and then only a look finds its mail.
 const LOOK_AGAIN_MS: i64 = 60_000;
-/// What falls due and could not be settled is not asked for at every tool.
+/// Minimum time between looks: something due that could not be settled must not cause a look at every tool call.
 const LOOK_AGAIN_MS_MIN: i64 = 1_000;
 /// More new messages than any budget holds.
 pub(super) const NEWS_MAX: usize = 50;
 
-/// Where a hook is heard: the program reads `out`, people read `err`.
+/// The output of a hook: the program reads `out`, people read `err`.
 pub struct Streams {
     pub out: Box<dyn Write>,
     pub err: Box<dyn Write>,
@@ -56,15 +56,15 @@ pub(super) struct Call {
     pub event: Event,
     /// The `.poste` folder.
     pub office: PathBuf,
-    /// The program's own name for its session.
+    /// The program's own id of the session.
     pub session: Session,
     streams: RefCell<Streams>,
-    /// One answer is all that a program reads, whatever goes wrong after it.
+    /// A program reads only one answer, whatever goes wrong after it.
     printed: Cell<bool>,
 }
 
-/// Serves one turn of a session, of which `input` tells, and says the exit code. `office`: the one that was named. Where there is no
-/// station, the session is told why.
+/// Serves the event that `input` describes, and returns the exit code. `office` is the one that was named. If `station`
+/// is an error, the session is told why.
 pub fn attend(
     moment: Moment,
     program: Program,
@@ -99,8 +99,8 @@ pub fn attend(
     0
 }
 
-/// The office of the project that the session was begun in. An agent may go elsewhere in its course; only where no project was
-/// told of is it the office of the folder it is in now.
+/// The office of the project that the session was started in, because an agent may change its folder. The current
+/// folder counts only if the program names no project with an office.
 fn found_from(program: Program, event: &Event) -> Option<PathBuf> {
     let project = program.project_variable().and_then(std::env::var_os).map(PathBuf::from);
     let here = || event.cwd.clone().or_else(|| std::env::current_dir().ok());
@@ -108,16 +108,16 @@ fn found_from(program: Program, event: &Event) -> Option<PathBuf> {
     found.or_else(|| discover::find(&here()?))
 }
 
-/// It is out when this returns.
+/// Prints a line and flushes it.
 fn print(streams: &mut Streams, line: &str) -> io::Result<()> {
     writeln!(streams.out, "{line}")?;
     streams.out.flush()
 }
 
 impl Call {
-    /// Whether looking would find nothing, as far as two small files tell: no record came since the last look, and the next one
-    /// is not due. Sound because the bell is rung after every commit with its position. Whoever dies in between leaves it at
-    /// an older one; the next commit rings it, and [`LOOK_AGAIN_MS`] bounds how long nobody looks.
+    /// Whether two small files show that a look would find nothing: no record since the last look, and the next look is
+    /// not due. This is sound because every commit rings the bell with its position. If a writer dies in between, the
+    /// bell is late until the next commit; [`LOOK_AGAIN_MS`] bounds that.
     fn has_nothing_new(&self, now: Timestamp) -> bool {
         if !matches!(self.moment, Moment::Prompt | Moment::Tool) {
             return false;
@@ -126,12 +126,12 @@ impl Call {
         let told = &live.told;
         let rests = told.unmarked.is_empty() && (told.holds == 0 || self.moment == Moment::Tool);
         let heard = told.looked_until.is_some_and(|until| last_rung(&self.office).is_some_and(|rung| rung <= until));
-        // A moment further ahead than any was ever written is of a clock that was set back.
+        // A time further ahead than any that is written means that the clock was set back.
         let in_time = told.look_again_at.is_some_and(|at| now < at && at <= now.plus_ms(LOOK_AGAIN_MS));
         rests && heard && in_time
     }
 
-    /// What is known of the run that this session of the program is.
+    /// The live record of this session, under the id it has in the office.
     pub(super) fn live(&self) -> Option<Live> {
         let live = Live::load(&self.office, &self.session)?;
         match &live.runs_as {
@@ -160,19 +160,19 @@ impl Call {
         let reply = change(self, &binding.session, |live| self.serve_as(&mut open, &binding, live))?;
         self.say(&reply)?;
         if matches!(self.moment, Moment::Prompt | Moment::Stop) {
-            // Whoever sent something may have died before it rang. Where no dispatcher runs, turns of sessions come by instead.
+            // A sender may have died before it rang. Without a dispatcher, hooks ring instead.
             let desk = open.desk();
             let _ = desk.carrier().ring_owed(desk.office, |_, _| false);
         }
         if self.moment == Moment::SessionStart {
             let live = views::live_sessions(open.office.store())?;
-            // What is left this time is found the next time.
+            // What cannot be removed now is found next time.
             let _ = Live::sweep(&self.office, &live);
         }
         Ok(())
     }
 
-    /// What is still to be said once it is kept what the session was told.
+    /// Returns what may be printed only after `live` was saved.
     fn serve_as(&self, open: &mut Opened, binding: &Binding, live: &mut Live) -> Result<Reply> {
         if self.moment == Moment::SessionStart || live.process.is_none() {
             live.reach = bind::reach(self);
@@ -188,7 +188,7 @@ impl Call {
         let own = Identity { agent: Some(agent.name.clone()), session: Some(binding.session.clone()) };
         open.speak_as(&own);
         self.mark_late(open, &mut live.told);
-        // A lease that cannot be extended now can be at the next hook; what there is to say must not wait for it.
+        // The next hook tries again to extend a lease; what this one prints must not wait for that.
         let half_over = open.desk().extend_held().unwrap_or_default();
         let mut reply = Reply::Nothing;
         match self.moment {
@@ -201,22 +201,22 @@ impl Call {
                 if self.moment == Moment::Prompt && self.event.prompt.as_deref().is_some_and(stop::is_new_work) {
                     live.told.holds = 0;
                 }
-                // A helper of the session has a context of its own: what it is told, the session never sees.
+                // A subagent has its own context: the session would never see what is printed there.
                 if takes_context(self.program, self.moment) && !self.event.in_subagent {
                     self.tell_news(open, agent, &binding.session, &mut live.told)?;
                 }
             }
-            // Said only once it is kept how often: where nothing can be kept, it would be said for ever.
+            // Printed only after the count was saved: if it cannot be saved, this would repeat forever.
             _ => reply = stop::reply(&open.office, self, agent, &own, &mut live.told)?,
         }
         plan_next_look(&open.office, half_over, &mut live.told)?;
         Ok(reply)
     }
 
-    /// A session that speaks for nobody is told so when it starts, and when that changes.
+    /// Tells a session that it is not bound, when it starts and when that changes.
     fn serve_unbound(&self, office: &Office, binding: &Binding, live: &mut Live, was: Option<Name>) -> Result<Reply> {
         if !takes_context(self.program, self.moment) {
-            // It is told at the next moment that takes a text, which looks again because nothing was looked at here.
+            // The next moment that takes text tells it: that one looks again, because nothing was looked at here.
             live.agent = was;
             return Ok(Reply::Nothing);
         }
@@ -236,7 +236,7 @@ impl Call {
         if let Some(text) = &said.text {
             self.say(&Reply::Context(text.clone()))?;
         }
-        // Only now: what was not printed is not marked, and whoever dies here shows it again.
+        // Mark only what was printed. If the hook dies here, the next one prints it again.
         told.unmarked.extend(said.shown.iter().copied());
         self.mark_late(open, told);
         told.listed.extend(said.listed.iter().copied());
@@ -247,7 +247,7 @@ impl Call {
         Ok(())
     }
 
-    /// Marks what was put before the session and could not be marked yet.
+    /// Marks as shown what was printed and could not be marked before.
     fn mark_late(&self, open: &mut Opened, told: &mut Told) {
         let numbers: Vec<MessageNo> = told.unmarked.iter().copied().collect();
         if !numbers.is_empty() && open.desk().confirm(vec![Mark::Shown(numbers)]).is_ok() {
@@ -255,7 +255,7 @@ impl Call {
         }
     }
 
-    /// The first thing that is said is all.
+    /// Prints a reply, unless one was printed before.
     pub(super) fn say(&self, reply: &Reply) -> Result {
         if self.printed.get() {
             return Ok(());
@@ -269,19 +269,19 @@ impl Call {
         self.printed.get()
     }
 
-    /// Something for people. That nobody can hear it changes nothing.
+    /// Prints a line for people. Failing to print it changes nothing.
     pub(super) fn talk(&self, line: &str) {
         let _ = writeln!(self.streams.borrow_mut().err, "{line}");
     }
 
-    /// How many tokens a text may cost.
+    /// Maximum number of tokens of a text.
     pub(super) fn budget(&self, key: &str) -> usize {
         let count = setting(&self.office, "hooks", key).and_then(|value| value.count()).unwrap_or(0);
         usize::try_from(count).unwrap_or(usize::MAX)
     }
 }
 
-/// When to look again whatever the bell says. On the wall clock, since that is what the next hook asks first.
+/// Plans the next look, whatever the bell says. In wall-clock time, because that is what the next hook checks first.
 fn plan_next_look(office: &Office, half_over: Option<Timestamp>, told: &mut Told) -> Result {
     let now = office.now()?;
     let due = [half_over, views::next_due(office.store())?];
@@ -291,7 +291,7 @@ fn plan_next_look(office: &Office, half_over: Option<Timestamp>, told: &mut Told
     Ok(())
 }
 
-/// What the files of an office say about the sessions here. One that cannot be read is others' to complain about.
+/// A setting from the files of an office. Files that cannot be read are ignored: other commands report them.
 pub(super) fn setting(office: &Path, section: &str, key: &str) -> Option<Value> {
     let read = |path: &Path| read_config(path).ok().flatten();
     let file = read(&office.with_file_name(poste_config::FILE)).map(|text| ConfigFile::check(&text).0);
@@ -299,32 +299,33 @@ pub(super) fn setting(office: &Path, section: &str, key: &str) -> Option<Value> 
     file.unwrap_or_default().machine_value(&local.unwrap_or_default(), section, key)
 }
 
-/// What this machine knows of a session, while nobody else changes it.
+/// Changes the live record of a session, under its lock.
 pub(super) fn change<T>(call: &Call, session: &Session, change: impl FnOnce(&mut Live) -> Result<T>) -> Result<T> {
-    let changed = Live::change_within(&call.office, session, PATIENCE, |live| change(live).map_err(Trouble::Told));
-    changed.map_err(|trouble| match trouble {
-        Trouble::Told(error) => error,
-        Trouble::Kept(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Error::new(Kind::Busy, "another hook of this session has not ended")
+    let changed =
+        Live::change_within(&call.office, session, PATIENCE, |live| change(live).map_err(ChangeError::Change));
+    changed.map_err(|error| match error {
+        ChangeError::Change(error) => error,
+        ChangeError::Storage(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Error::new(Kind::Busy, "another hook of this session is still running")
         }
-        Trouble::Kept(error) => unkept(call, &error),
+        ChangeError::Storage(error) => unkept(call, &error),
     })
 }
 
 pub(super) fn unkept(call: &Call, error: &io::Error) -> Error {
     let folder = call.office.join(poste_verbs::live::FOLDER);
-    let message = format!("what a session was told cannot be kept in {}: {error}", folder.display());
+    let message = format!("cannot save the state of a session in {}: {error}", folder.display());
     Error::internal(message)
 }
 
-/// What may go wrong while something is told and remembered.
-enum Trouble {
-    Told(Error),
-    Kept(io::Error),
+/// An error of the change itself, or of reading and saving the record.
+enum ChangeError {
+    Change(Error),
+    Storage(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ChangeError {
     fn from(error: io::Error) -> Self {
-        Self::Kept(error)
+        Self::Storage(error)
     }
 }

@@ -1,4 +1,4 @@
-//! A session that is about to stop while it holds work, or while somebody waits for it now, is told so and goes on.
+//! Keeps a session from stopping while it holds work or has urgent mail.
 
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
@@ -10,22 +10,22 @@ use poste_verbs::session::Identity;
 use super::serve::Call;
 use super::{Reply, news};
 
-/// So often in a row a session is kept from stopping. Whoever cannot finish must be able to stop.
+/// How often in a row a session is kept from stopping. One that cannot finish must be able to stop.
 const HOLDS_MAX: u32 = 3;
-/// Reasons that are named; the others are counted.
+/// Reasons to list; the others are counted.
 const NAMED_MAX: usize = 5;
-/// More urgent mail than is ever counted.
+/// Urgent messages to look at.
 const MAIL_MAX: usize = 200;
-/// How a reason begins. Some programs hand it to the model as a prompt, of which no person knows.
+/// The beginning of a reason. Some programs give it to the model as a prompt, which must not count as a person's.
 const OPENING: &str = "Poste: something is unfinished.";
 
-/// Whether somebody gave the session something to do, and not a stop hook that said why it is not to stop.
+/// Whether a prompt is new work, and not the reason printed by a stop hook.
 pub(super) fn is_new_work(prompt: &str) -> bool {
     !prompt.trim_start().starts_with(OPENING)
 }
 
 pub(super) fn reply(office: &Office, call: &Call, agent: &Agent, own: &Identity, told: &mut Told) -> Result<Reply> {
-    // The program itself says that this is the first try of a turn. Not all do; then a prompt tells.
+    // The program says that this is the first attempt of a turn. Where it does not, a prompt resets the count.
     if call.event.stop_hook_active == Some(false) {
         told.holds = 0;
     }
@@ -36,12 +36,12 @@ pub(super) fn reply(office: &Office, call: &Call, agent: &Agent, own: &Identity,
     }
     let text = joined(&reasons);
     if told.holds >= HOLDS_MAX {
-        let text = format!("Poste: this session stops, and leaves unfinished: {}", text.replace('\n', "; "));
+        let text = format!("Poste: this session stops with unfinished work: {}", text.replace('\n', "; "));
         call.talk(&text);
         return Ok(Reply::Remark(text));
     }
     told.holds += 1;
-    Ok(Reply::Hold(format!("{OPENING}\n{text}\n(said {} of {HOLDS_MAX} times)", told.holds)))
+    Ok(Reply::Hold(format!("{OPENING}\n{text}\n(reminder {} of {HOLDS_MAX})", told.holds)))
 }
 
 fn joined(reasons: &[String]) -> String {
@@ -61,7 +61,7 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>
             None => format!("#{number}"),
         };
         reasons.push(format!(
-            "This session holds {what}. It ends by poste done {number} --summary TEXT, poste fail {number} --reason TEXT or poste release {number}."
+            "This session holds {what}. Finish it: poste done {number} --summary TEXT, poste fail {number} --reason TEXT or poste release {number}."
         ));
     }
     for line in views::neglected(office.store(), agent, MAIL_MAX, office.now()?)? {
@@ -69,7 +69,7 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>
         let what = news::line(number, &line.kind, line.priority, &line.from, &line.subject);
         let group = match line.to == agent.name.as_str() {
             true => String::new(),
-            false => format!(" for {}, and nobody took it", line.to),
+            false => format!(" for {}, unclaimed", line.to),
         };
         reasons.push(format!(
             "Urgent mail waits{group}: {what}. Read it: poste read {number}; then poste ack, reply or claim {number}."

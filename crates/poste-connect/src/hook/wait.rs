@@ -1,6 +1,6 @@
-//! The waiter: a hook that stays in the background of an idle session, and wakes it by ending.
+//! The waiter: a background hook that wakes an idle session by exiting.
 //!
-//! The program starts one at every turn, ends each after a day and never looks whether one is there: the newest stays.
+//! The program starts one at every turn without checking for others, and ends each after a day. Only the newest waits.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,34 +23,34 @@ use super::news;
 use super::serve::{Call, NEWS_MAX, change, unkept};
 use crate::station::Station;
 
-/// The exit code that wakes: Claude Code puts what is on stderr before the model, idle or not.
+/// The exit code that wakes: Claude Code shows stderr to the model, idle or not.
 pub const WAKE: u8 = 2;
-/// Nobody comes back to a session that was idle for so long; and the program ends it then.
+/// After this the program ends the waiter, and a session idle for that long is abandoned.
 const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
-/// An office that was restored, or cannot be read for a moment, is opened again after this.
+/// Pause before reopening an office that was restored or could not be read.
 const OPEN_PERIOD: Duration = Duration::from_secs(1);
-/// How often it is asked whether the session still runs. No bell tells.
+/// How often to check that the session still runs: no bell reports its end.
 const PRESENCE_PERIOD: Duration = Duration::from_secs(20);
-/// Mail often comes in bursts. A pause without more ends one …
+/// Mail often comes in bursts. A pause this long ends a burst …
 const BURST_PAUSE: Duration = Duration::from_millis(400);
-/// … and whoever waits for an answer is not kept waiting longer.
+/// … and a burst delays the wake at most this long.
 const BURST_MAX: Duration = Duration::from_millis(1_200);
-/// What waking costs.
+/// Maximum number of tokens of the text that wakes.
 const TOKENS_MAX: usize = 300;
 
-/// The exit code. Whatever goes wrong here is told by the hooks that the session waits for.
+/// Returns the exit code. Errors are reported by the hooks that the session waits for.
 pub(super) fn run(station: &Station, call: &Call) -> u8 {
-    // Without somebody at the terminal Claude Code waits for its hooks before it ends, whatever they are for.
+    // Without a person at the terminal, Claude Code waits for all of its hooks before it ends.
     if std::env::var_os("CLAUDE_CODE_SESSION_ATTENDED").is_some_and(|attended| attended == "0") {
         return 0;
     }
     let until = now() + PATIENCE;
-    let Ok(Some(row)) = until_bound(station, call) else { return 0 };
+    let Ok(Some(row)) = wait_until_bound(station, call) else { return 0 };
     let mut had_as = None;
     while now() < until && Presence::of(row.process.as_ref()) != Presence::Gone {
         match wait(station, call, &row, &mut had_as, until) {
             Ok(code) => return code,
-            // Where there never was a place to wait, there will be none.
+            // If it never could wait, trying again does not help.
             Err(_) if had_as.is_none() => return 0,
             Err(_) => thread::sleep(OPEN_PERIOD),
         }
@@ -58,17 +58,17 @@ pub(super) fn run(station: &Station, call: &Call) -> u8 {
     0
 }
 
-/// The hook that binds the session may run beside this one.
-fn until_bound(station: &Station, call: &Call) -> Result<Option<SessionRow>> {
+/// Waits for the hook that binds the session, which may run at the same time.
+fn wait_until_bound(station: &Station, call: &Call) -> Result<Option<SessionRow>> {
     const BINDING: Duration = Duration::from_secs(10);
-    // Who will run as the session is not known yet.
+    // The agent of the session is not known yet.
     station.open()?.wait(&Interest::everything(), Some(BINDING), Stop::Never, |desk| {
         let run = call.live().map_or_else(|| call.session.clone(), |live| live.session);
         Ok(views::session_row(desk.office.store(), &run)?.filter(SessionRow::is_live))
     })
 }
 
-/// Waits as the waiter that it is, counted, once it is one.
+/// Waits for mail as long as this is the session's newest waiter.
 fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant) -> Result<u8> {
     let run = &row.id;
     let mut open = station.open()?;
@@ -88,13 +88,13 @@ fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u6
         if found.is_none() {
             continue;
         }
-        until_burst_ends(call, &open.office, run)?;
-        // Nothing: it was read meanwhile, or the session itself was told of it.
+        wait_until_burst_ends(call, &open.office, run)?;
+        // Empty if the mail was read in the meantime, or another hook reported it.
         let mail = take_over(call, &open.office, run)?;
         if !mail.is_empty() {
             call.talk(&digest(&mail));
             let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
-            // The session is woken whatever becomes of the note.
+            // The session is woken even if this cannot be recorded.
             let _ = note_woken(&mut open.desk(), &numbers);
             return Ok(WAKE);
         }
@@ -102,7 +102,7 @@ fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u6
     Ok(0)
 }
 
-/// Who runs as this session; `None`: it is over.
+/// The agent of this session; `None`: the session has ended.
 fn agent_of(office: &Office, run: &Session) -> Result<Option<Agent>, Error> {
     let row = views::session_row(office.store(), run)?.filter(SessionRow::is_live);
     let Some(row) = row else { return Ok(None) };
@@ -116,12 +116,12 @@ fn told(call: &Call, run: &Session) -> Told {
     Live::load(&call.office, run).map(|live| live.told).unwrap_or_default()
 }
 
-/// Everything that waits, not only what came since the last look: it is asked rarely.
+/// All pending mail that was not reported, not only what came since the last look: this is called rarely.
 fn unheard(office: &Office, agent: &Agent, run: &Session, told: &Told) -> Result<Vec<MessageView>, Error> {
     Ok(views::unheard(office.store(), agent, run, &told.heard(), NEWS_MAX)?.messages)
 }
 
-fn until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result {
+fn wait_until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result {
     let until = now() + BURST_MAX;
     let mut before = 0;
     while now() < until {
@@ -136,8 +136,8 @@ fn until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result {
     Ok(())
 }
 
-/// What the session is told by being woken, and from now on by nobody else. It is kept before it is said: where nothing can be
-/// kept, the session would be woken for the same for ever.
+/// The mail to report, which no other hook reports from now on. This is saved before it is printed: otherwise, when
+/// nothing can be saved, the session would be woken for the same mail forever.
 fn take_over(call: &Call, office: &Office, run: &Session) -> Result<Vec<MessageView>> {
     change(call, run, |live| {
         let Some(agent) = agent_of(office, run)? else { return Ok(Vec::new()) };
@@ -166,7 +166,7 @@ fn digest(mail: &[MessageView]) -> String {
     text
 }
 
-/// Tells the senders that their mail woke the session.
+/// Records for the senders that their mail woke the session.
 fn note_woken(desk: &mut Desk<'_>, numbers: &[MessageNo]) -> Result {
     let agent = desk.speaker()?;
     let attempt = Attempt { how: WakeWay::Rewake, outcome: WakeOutcome::Requested, reason: None };

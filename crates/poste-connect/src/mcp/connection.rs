@@ -1,4 +1,4 @@
-//! The office as the server sees it: one connection that stays open, who this process speaks for, and verbs called in its name.
+//! The server's connection to the office: it stays open, knows the identity of this process and calls verbs as it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use super::table::{Call, Cancellation};
 use super::tools::Called;
 use crate::station::{Opened, Station};
 
-/// A verb whose answer a tool tells as people read it. Its words are those of the command line, which hands them over.
+/// A verb whose answer a tool shows as text. The command line provides the text.
 #[derive(Clone, Copy)]
 pub struct VerbText {
     pub verb: &'static str,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for VerbText {
     }
 }
 
-/// An answer for programs and for people.
+/// An answer as JSON and as text.
 #[derive(Debug, Default)]
 pub struct AnswerText {
     pub value: Value,
@@ -47,15 +47,15 @@ pub struct AnswerText {
 pub(super) struct Connection {
     station: Station,
     texts: &'static [VerbText],
-    /// Opening an office takes longer than most calls.
+    /// Stays open, because opening an office takes longer than most calls.
     kept: Mutex<Option<Opened>>,
-    /// For calls that wait or run commands, while others go on.
+    /// For calls that wait or run commands, so that others need not wait for them.
     spare: Mutex<Vec<Opened>>,
-    /// Found once, and when; asked again when its session is over, or now and then while it has none.
+    /// The identity, and when it was found. Looked up again when its session has ended, or now and then without one.
     known: Mutex<Option<(Identity, Instant)>>,
-    /// The model was told that its name runs elsewhere, too.
+    /// Whether the model was told that its agent also runs elsewhere.
     told_of_another: AtomicBool,
-    /// The tokens of what was claimed here: a model need not carry them.
+    /// The tokens of claims made here, so that a model need not pass them.
     tokens: Mutex<HashMap<MessageNo, Position>>,
 }
 
@@ -63,9 +63,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name without a session may get one from a hook at any time.
+/// A hook may bind a session to the name at any time.
 const LOOK_FOR_SESSION_PERIOD: Duration = Duration::from_secs(1);
-/// Spare offices that stay open.
+/// Spare connections that stay open.
 const SPARE_MAX: usize = 2;
 
 impl Connection {
@@ -85,7 +85,7 @@ impl Connection {
         &self.station.host.ids
     }
 
-    /// Notes that the model can do something with, as it reads them.
+    /// The notes that a model can act on, as text.
     pub(super) fn texts(&self, notes: &[Note]) -> Vec<String> {
         notes.iter().filter_map(|note| notes::text(note, self.station.command_line)).collect()
     }
@@ -97,15 +97,15 @@ impl Connection {
         lines.join("\n")
     }
 
-    /// An error for the program that a model runs in. What was found so far may be words of others, which a model gets
-    /// between fences or not at all.
+    /// An error as JSON. Partial results are left out: they may contain text of other agents, which a model must only
+    /// get fenced.
     pub(super) fn error_data(&self, error: &Error) -> Value {
         let mut data = error.data(|note| notes::text(note, self.station.command_line));
         data.remove("partial");
         Value::Object(data)
     }
 
-    /// Works on the connection that stays open.
+    /// Uses the connection that stays open.
     pub(super) fn with_office<T>(&self, work: impl FnOnce(&mut Opened) -> Result<T>) -> Result<T> {
         let mut kept = locked(&self.kept);
         let mut open = self.usable(kept.take())?;
@@ -116,7 +116,7 @@ impl Connection {
         done
     }
 
-    /// Works on another connection, so that nobody has to wait until it is done.
+    /// Uses a separate connection, so that other calls need not wait.
     pub(super) fn apart<T>(&self, work: impl FnOnce(&mut Opened) -> Result<T>) -> Result<T> {
         let spare = locked(&self.spare).pop();
         let mut open = self.usable(spare)?;
@@ -128,7 +128,7 @@ impl Connection {
         done
     }
 
-    /// An office whose file is gone is opened again.
+    /// Reopens an office whose file was deleted or replaced.
     fn usable(&self, open: Option<Opened>) -> Result<Opened> {
         match open.filter(|open| open.office.store().check_identity().is_ok()) {
             Some(open) => Ok(open),
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Carries out what is committed here in the name of whoever this process speaks for, as far as that is known.
+    /// Carries out actions as this process's agent, as far as that is known.
     pub(super) fn carrier(&self) -> Carrier {
         let known = locked(&self.known).as_ref().map(|(own, _)| own.clone()).unwrap_or_default();
         Carrier {
@@ -148,22 +148,22 @@ impl Connection {
         }
     }
 
-    /// Calls a verb in the name of this process.
+    /// Calls a verb as this identity.
     pub(super) fn call<V: Verb>(&self, own: &Identity, verb: V) -> Result<Answered<V::Answer>> {
         self.ask(own, None, |desk| desk.call(verb))
     }
 
-    /// As [`Self::call`], with the moment it was answered.
+    /// Like [`Self::call`], with the time of the answer.
     pub(super) fn call_at<V: Verb>(&self, own: &Identity, verb: V) -> Result<(V::Answer, Timestamp)> {
         self.ask(own, None, |desk| Ok((desk.call(verb)?.answer, desk.now()?)))
     }
 
-    /// Calls a verb that runs commands: other calls go on meanwhile, and cancelling this one ends them.
+    /// Calls a verb that runs commands. Other calls need not wait for it, and cancelling it ends the commands.
     pub(super) fn call_apart<V: Verb>(&self, own: &Identity, verb: V, call: &Call) -> Result<Answered<V::Answer>> {
         self.ask(own, Some(&call.cancellation()), |desk| desk.call(verb))
     }
 
-    /// Calls a verb and tells its answer as people read it.
+    /// Calls a verb and returns its answer as text.
     pub(super) fn show(&self, own: &Identity, verb: &str, input: Value, call: Option<&Call>) -> Result<Called> {
         let found = self.texts.iter().find(|text| text.verb == verb);
         let found = found.ok_or_else(|| Error::internal(format!("{verb} has no text")))?;
@@ -173,7 +173,7 @@ impl Connection {
         Ok(self.called(answered, false))
     }
 
-    /// An answer with its notes as the model reads them.
+    /// An answer with its notes as text for the model.
     pub(super) fn called(&self, answered: Answered<AnswerText>, is_fenced: bool) -> Called {
         Called {
             answer: answered.answer.value,
@@ -201,7 +201,7 @@ impl Connection {
         asked.map_err(for_model)
     }
 
-    /// Who this process speaks for, if that is known by now.
+    /// The identity of this process, as far as it is known.
     pub(super) fn identity(&self) -> Result<Identity> {
         self.with_office(|open| self.identity_in(open))
     }
@@ -218,17 +218,18 @@ impl Connection {
         Ok(own)
     }
 
-    /// Who calls a tool, which shows that the agent is there: what its session holds is kept. Watching does not keep it.
+    /// The identity for a tool call. A call shows that the agent is there, so its session's leases are extended;
+    /// watching does not extend them.
     pub(super) fn arrive(&self) -> Result<Identity> {
         self.with_office(|open| {
             let own = self.identity_in(open)?;
-            // That it fails stops nobody: what is lost is told to whoever finishes it.
+            // If this fails, finishing a lost claim reports it.
             drop(open.speak_as(&own).desk().extend_held());
             Ok(own)
         })
     }
 
-    /// Said once: the name this process speaks for also runs as a session that is not its own.
+    /// Warns once that the agent of this process also runs as a session that is not this one.
     pub(super) fn another(&self) -> Option<String> {
         let known = locked(&self.known).as_ref().map(|(own, _)| own.clone())?;
         let name = known.agent.filter(|_| known.session.is_none())?;
@@ -237,18 +238,18 @@ impl Connection {
             return None;
         }
         Some(format!(
-            "{name} also runs as session {}, and what you take or answer is in its name; if you are somebody else, have a \
-             name of your own: office action=register name={name} own_name=true",
+            "{name} also runs as session {}, and what you claim or answer is in its name; if you are another agent, take \
+             your own name: office action=register name={name} own_name=true",
             live.id
         ))
     }
 
-    /// Who this process speaks for may have changed.
+    /// Forgets the identity, which may have changed.
     pub(super) fn look_again(&self) {
         *locked(&self.known) = None;
     }
 
-    /// What was shown is marked. If that fails it is shown once more, which is better than never.
+    /// Marks what was shown. If that fails it is shown once more, which is better than never.
     pub(super) fn confirm(&self, marks: Vec<Mark>) {
         drop(self.with_office(|open| {
             let own = self.identity_in(open)?;
@@ -260,8 +261,8 @@ impl Connection {
         locked(&self.tokens).insert(number, token);
     }
 
-    /// The token of a claim that was made here and still holds. One that was lost, or followed by another claim, is not named:
-    /// what holds then is decided by agent and session.
+    /// The token of a claim made here that still holds. For a claim that was lost or followed by another one, agent and
+    /// session decide instead.
     pub(super) fn token(&self, own: &Identity, number: MessageNo) -> Option<Position> {
         let (agent, token) = (own.agent.as_ref()?, locked(&self.tokens).get(&number).copied()?);
         let held = self.with_office(|open| Ok(views::held_token(open.office.store(), agent, Some(number))?));
@@ -272,7 +273,7 @@ impl Connection {
         still_holds.then_some(token)
     }
 
-    /// The newest record this office was heard to have, by its bell: a look at one small file.
+    /// The newest record according to the bell, which is one small file.
     pub(super) fn last_rung(&self) -> Option<Position> {
         last_rung(&self.station.place().ok()?.path)
     }
@@ -287,13 +288,13 @@ impl Connection {
         locked(&self.kept).is_some()
     }
 
-    /// The newest record there is.
+    /// The newest record in the log.
     pub(super) fn newest(&self) -> Option<Position> {
         self.with_office(|open| Ok(poste_core::office::head(open.office.store())?)).ok()
     }
 }
 
-/// A refusal says nothing against the connection. One that failed is opened again next time.
+/// Whether the connection can be kept. A refusal does not concern it; after a fault of the office it is opened again.
 fn is_sound<T>(done: &Result<T>) -> bool {
     done.as_ref().err().is_none_or(|error| !error.is_office_fault)
 }
@@ -303,7 +304,7 @@ fn is_current(office: &Office, own: &Identity, found_at: Instant) -> Result<bool
     Ok(views::session_row(office.store(), session)?.is_some_and(|session| session.is_live()))
 }
 
-/// The error of a verb: what was stored before it is named, and a name is taken with a tool.
+/// A verb's error, for a model: it names what was already stored, and the tool to take a name with.
 fn for_model(error: Error) -> Error {
     if error.code == Some(NO_SPEAKER) {
         return unnamed();

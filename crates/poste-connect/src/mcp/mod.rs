@@ -1,8 +1,8 @@
-//! The Model Context Protocol, spoken over a [`Table`] of tools, resources and prompts, and the table of Poste.
+//! The Model Context Protocol over a [`Table`] of tools, resources and prompts, and the table of Poste.
 //!
-//! The protocol does not know what the tools do. [`Server`] answers both revisions, the stateless one of 2026-07-28 and those with a
-//! handshake, whatever carries it; [`serve_stdio`] is the carrier of `poste mcp`: lines on stdin and stdout. [`PosteTable`] calls verbs on one connection, in the
-//! name of the agent this process speaks for.
+//! The protocol part does not know what the tools do. [`Server`] supports the stateless revision of 2026-07-28 and the
+//! older ones with a handshake, over any transport; [`serve_stdio`] is the transport of `poste mcp`: lines on stdin and
+//! stdout. [`PosteTable`] calls verbs as the agent of this process.
 
 mod connection;
 mod notes;

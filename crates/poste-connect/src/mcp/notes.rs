@@ -1,5 +1,4 @@
-//! Notes and errors as a model reads them: a verb is a call of the tool that offers it, or else a command for whoever has a
-//! shell.
+//! Notes and errors as text for a model: a verb becomes a call of the tool that offers it, otherwise a command.
 
 use poste_verbs::Note;
 use poste_verbs::note::{Call, Field, Part};
@@ -8,7 +7,7 @@ use serde_json::Value;
 use super::tools;
 use crate::station::CommandLine;
 
-/// A note, unless it names something a model cannot fill in.
+/// A note as text, unless it names something a model cannot fill in.
 pub(super) fn text(note: &Note, command_line: CommandLine) -> Option<String> {
     let parts = note.parts().iter().map(|part| match part {
         Part::Call(call) => Some(tool_call(call).unwrap_or_else(|| command_line(part))),
@@ -32,7 +31,7 @@ fn tool_call(call: &Call) -> Option<String> {
     let mut words = vec![tool.name.to_owned()];
     words.extend(tool.choosing(offer));
     for (field, value) in &call.input {
-        // A claim's token is kept here.
+        // The server keeps the tokens of claims.
         let Some(name) = offer.name_of(field).filter(|name| *name != "token") else { continue };
         words.push(assigned(name, value));
     }

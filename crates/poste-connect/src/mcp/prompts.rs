@@ -1,4 +1,4 @@
-//! Texts a person starts with a slash: how a common piece of work is done with the tools.
+//! Prompts, which programs offer as slash commands: how to do common work with the tools.
 
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
@@ -8,7 +8,7 @@ use super::poste::short;
 struct Text {
     name: &'static str,
     description: &'static str,
-    /// Name, what it is, and whether it must be given.
+    /// Name, description, and whether it is required.
     arguments: &'static [(&'static str, &'static str, bool)],
     text: &'static str,
 }
@@ -16,7 +16,7 @@ struct Text {
 static TEXTS: &[Text] = &[
     Text {
         name: "inbox",
-        description: "Look through the mail that waits and deal with it",
+        description: "Go through your pending mail and handle it",
         arguments: &[],
         text: "Go through my Poste mail.\n\
                1. check_inbox. Tell me in a line or two what waits, urgent first.\n\
@@ -37,23 +37,23 @@ static TEXTS: &[Text] = &[
     },
     Text {
         name: "workflow-dispatch",
-        description: "Send work to agents, start them for it, and see how far it is",
-        arguments: &[("goal", "What is to come of it", true)],
+        description: "Send work to agents, start them and follow the progress",
+        arguments: &[("goal", "What to achieve", true)],
         text: "Dispatch this with Poste: {goal}\n\
                If that is status, send AGENT TEXT or poll: run `poste dispatch status`, `poste dispatch send AGENT TEXT` or \
-               `poste dispatch poll --no-wait` in a shell; tell what came of it. Otherwise:\n\
+               `poste dispatch poll --no-wait` in a shell; say what it printed. Otherwise:\n\
                1. office action=agents: who is there, with which roles and capabilities.\n\
                2. Cut the goal into steps, each with a result that can be checked. Say which wait for which.\n\
                3. For each step that can start now: send_message type=directive to a name, role:ROLE or can:CAPABILITY; the body says \
-               what, why, and how one sees that it is done. Give work with files as a handoff.\n\
+               what, why, and how to check that it is done. Give work with files as a handoff.\n\
                4. `poste dispatch poll --no-wait` in a shell starts agents that do not run; wait_for_mail; office action=track \
-               shows how far a message is.\n\
+               shows a message's state.\n\
                5. Send the next steps as their conditions are met. Write decisions to a shared context.\n\
                6. When all is done, tell me the outcome of each step.",
     },
     Text {
         name: "start-session",
-        description: "Begin to work in this office",
+        description: "Start working in this office",
         arguments: &[("goal", "What this session is to achieve", false)],
         text: "Start working in this Poste office. Goal: {goal}.\n\
                1. office action=whoami. If you have no name: office action=register name=NAME role=ROLE.\n\
@@ -87,7 +87,7 @@ pub(super) fn list() -> Vec<Prompt> {
 pub(super) fn get(name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
     let Some(found) = TEXTS.iter().find(|text| text.name == name) else {
         let names: Vec<&str> = TEXTS.iter().map(|text| text.name).collect();
-        let message = format!("there is no prompt {}; there are {}", short(name), names.join(", "));
+        let message = format!("there is no prompt {}; the prompts are {}", short(name), names.join(", "));
         return Err(ErrorData::invalid_params(message, None));
     };
     let mut text = found.text.to_owned();

@@ -1,4 +1,4 @@
-//! What a client can put before its model by itself: the inbox, a thread, a shared context, the roster.
+//! What a client can show its model without a tool call: the inbox, a thread, a shared context, the roster.
 
 use poste_core::log::MessageNo;
 use poste_core::text::ContextName;
@@ -15,7 +15,7 @@ use super::poste::{anybody, short};
 use super::render;
 use super::tools::{self, Called};
 
-/// A resource is asked for by a person, so it may be longer than what a tool answers.
+/// A person asks for a resource, so it may be longer than the answer of a tool.
 const TOKENS_MAX: usize = 10_000;
 
 pub(super) const INBOX: &str = "poste://inbox";
@@ -27,15 +27,13 @@ pub(super) fn list(connection: &Connection) -> Vec<Resource> {
     let text = |uri: &str, name: &str, description: &str| {
         Resource::new(uri, name).with_description(description).with_mime_type("text/plain")
     };
-    let mut all = vec![
-        text(INBOX, "inbox", "The mail that waits for you"),
-        text(ROSTER, "roster", "Who is registered in this office"),
-    ];
+    let mut all =
+        vec![text(INBOX, "inbox", "Your pending mail"), text(ROSTER, "roster", "Agents registered in this office")];
     // An office that cannot be read has no contexts to list; reading one says why.
     let contexts = connection.with_office(|open| Ok(views::contexts(open.office.store(), None)?)).unwrap_or_default();
     all.extend(contexts.iter().map(|context| {
         let uri = format!("{CONTEXT}{}", context.name);
-        text(&uri, context.name.as_str(), "A document that agents share")
+        text(&uri, context.name.as_str(), "A document shared by agents")
     }));
     all
 }
@@ -50,7 +48,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// Whether this names a resource, by its form.
+/// Whether a URI has the form of a resource.
 pub(super) fn is_resource(uri: &str) -> bool {
     const CHARS_MAX: usize = 500;
     uri.len() <= CHARS_MAX && Shown::parse(uri).is_some()
@@ -117,9 +115,9 @@ pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceRe
     Ok((ReadResourceResult::new(vec![ResourceContents::text(text, uri)]), marks))
 }
 
-/// What a resource is at the moment, in short: two of them differ if it changed. `None`: there is nothing to see.
+/// A hash of the current content of a resource, which differs if it changed. `None`: it cannot be read.
 pub(super) fn fingerprint(connection: &Connection, uri: &str) -> Option<blake3::Hash> {
-    // The answer for programs: no fence, which differs each time, and no times that pass.
+    // The JSON answer has no fence, which differs each time, and no relative times.
     let mut answer = Shown::parse(uri)?.call(connection, &anybody(connection)).ok()?.answer;
     if let Value::Object(fields) = &mut answer {
         fields.remove("as_of");

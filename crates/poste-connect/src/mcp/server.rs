@@ -1,4 +1,4 @@
-//! The table, behind the protocol: lists in pages, calls on threads that may block, subscriptions of both revisions.
+//! Serves a table over the protocol: lists in pages, calls on threads that may block, subscriptions of both revisions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::table::{After, Answered, Call, Cancellation, News, Notice, Notices, Table};
 
-/// Requests of every revision, which are answered when their parameters can be read. What only some have does not exist for
+/// Requests that every revision has, so they are never unknown. Those that only some revisions have do not exist for
 /// clients of the others.
 const METHODS: &[&str] = &[
     "completion/complete",
@@ -34,7 +34,7 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
-/// A server of one client. Whatever carries it calls [`hang_up`](Self::hang_up) when the client has gone.
+/// A server for one client. The transport calls [`hang_up`](Self::hang_up) when the client has hung up.
 #[derive(Debug)]
 pub struct Server<T> {
     inner: Arc<Inner<T>>,
@@ -49,17 +49,17 @@ impl<T> Clone for Server<T> {
 struct Inner<T> {
     table: T,
     notices: Notices,
-    /// The client has gone.
+    /// Whether the client has hung up.
     over: watch::Sender<bool>,
-    /// The client, once it said something.
+    /// The client, after its first message.
     peer: watch::Sender<Option<Peer<RoleServer>>>,
     state: Mutex<State>,
-    /// Whoever carries the answers says when they are written.
+    /// Whether the transport does the work after answers.
     does_after: bool,
     dues: Arc<Dues>,
 }
 
-/// What follows answers that are on their way. A later call waits for it, so that it sees what the client was shown.
+/// Counts the pending work after answers. A later call waits for it, so that it sees what the client was shown.
 #[derive(Debug, Default)]
 struct Dues {
     count: Mutex<usize>,
@@ -67,7 +67,7 @@ struct Dues {
 }
 
 impl Dues {
-    /// A client that sends without reading must not be waited for in vain.
+    /// Timeout, because a client may send without ever reading.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn count(&self) -> MutexGuard<'_, usize> {
@@ -79,7 +79,7 @@ impl Dues {
     }
 }
 
-/// Something that follows an answer; dropped, it never happens.
+/// Work after an answer. If dropped, it is never done.
 pub(super) struct Due {
     after: Option<After>,
     dues: Arc<Dues>,
@@ -107,11 +107,11 @@ impl Drop for Due {
 
 #[derive(Default)]
 struct State {
-    /// What follows an answer once it was written, by its request.
+    /// The work after each answer, by its request.
     after: HashMap<RequestId, Due>,
-    /// How often each resource is subscribed to.
+    /// The number of subscriptions to each resource.
     subscribed: BTreeMap<String, usize>,
-    /// Those of `resources/subscribe`.
+    /// Resources subscribed to with `resources/subscribe`.
     by_session: Vec<String>,
     is_watching: bool,
     tells_session: bool,
@@ -129,7 +129,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// Resources one client may subscribe to.
+/// Maximum number of resources one client may subscribe to.
 const SUBSCRIPTIONS_MAX: usize = 1_000;
 
 impl<T: Table> Server<T> {
@@ -146,7 +146,7 @@ impl<T: Table> Server<T> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// For a carrier that asks for what follows each answer. With any other one nothing ever does.
+    /// For a transport that does the work after answers. Without it, that work is never done.
     pub(super) fn with_after(mut self) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.does_after = true;
@@ -154,17 +154,17 @@ impl<T: Table> Server<T> {
         self
     }
 
-    /// What a test of the protocol may want to change beside the calls.
+    /// Lets tests of the protocol publish changes outside of calls.
     pub fn notices(&self) -> &Notices {
         &self.inner.notices
     }
 
-    /// Nobody is there any more: whatever waits for something stops waiting.
+    /// The client has hung up: everything that waits stops waiting.
     pub fn hang_up(&self) {
         self.inner.over.send_replace(true);
     }
 
-    /// What is to be done once the answer to this request was written.
+    /// The work to do after the answer to this request was written.
     pub(super) fn take_due(&self, id: &RequestId) -> Option<Due> {
         self.inner.state().after.remove(id)
     }
@@ -215,11 +215,11 @@ impl<T: Table> Server<T> {
             run(&inner.table, &call)
         });
         let ran = ran.await;
-        // A tool that panics is a fault of ours; the session of the client goes on.
-        ran.map_err(|error| ErrorData::internal_error(format!("the call ended badly: {error}"), None))?
+        // A tool that panics must not end the session of the client.
+        ran.map_err(|error| ErrorData::internal_error(format!("the call failed: {error}"), None))?
     }
 
-    /// As [`blocking`](Self::blocking); what follows the answer is kept for whoever writes it.
+    /// Like [`blocking`](Self::blocking); keeps the work after the answer for the transport.
     async fn answered<R: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
@@ -235,21 +235,21 @@ impl<T: Table> Server<T> {
         Ok(answer)
     }
 
-    /// Changes of these count from now on, unless they do already.
+    /// Starts to watch these resources, unless they are watched already.
     fn begin_watch(&self, uris: &[String]) {
         let is_new = |uri: &&String| !self.inner.state().subscribed.contains_key(*uri);
         let new: Vec<String> = uris.iter().filter(is_new).cloned().collect();
         self.inner.table.begin_watch(&new);
     }
 
-    /// From now on changes are looked for. What has changed since the watch began is told at once.
+    /// Looks for changes from now on, and publishes at once what has changed since the watch began.
     async fn subscribe_to(&self, uris: &[String]) {
         for uri in uris {
             *self.inner.state().subscribed.entry(uri.clone()).or_default() += 1;
         }
         self.watch();
         let (inner, uris) = (Arc::clone(&self.inner), uris.to_vec());
-        // Whatever becomes of it, the subscription stands.
+        // The subscription stands even if this fails.
         let _ = tokio::task::spawn_blocking(move || {
             let changed = uris.into_iter().filter(|uri| inner.table.has_changed(uri));
             changed.for_each(|uri| inner.notices.updated(uri));
@@ -270,7 +270,7 @@ impl<T: Table> Server<T> {
         }
     }
 
-    /// Tells a session of older revisions what it subscribed to, and that lists have changed, until it ends.
+    /// Notifies a session of older revisions of changes to its resources and to lists, until it ends.
     fn tell_session(&self, peer: Peer<RoleServer>) {
         if std::mem::replace(&mut self.inner.state().tells_session, true) {
             return;
@@ -303,13 +303,13 @@ impl<T: Table> Server<T> {
     }
 }
 
-/// More happened at once than is kept for whoever is slow: everything it wants to hear of may have changed. It is told by
-/// itself; told to all, it could be too much at once again.
+/// A slow subscriber missed changes, so all of its resources may have changed. Only that subscriber is notified:
+/// publishing this to all could be too much at once again.
 fn all_updated(uris: &[String]) -> Vec<Notice> {
     uris.iter().cloned().map(Notice::Updated).collect()
 }
 
-/// One page of a list; the cursor is where the next one starts.
+/// One page of a list, and a cursor that says where the next one starts.
 fn page<I>(
     items: Vec<I>,
     size: usize,
@@ -321,7 +321,7 @@ fn page<I>(
             .parse::<usize>()
             .ok()
             .filter(|start| (1..items.len()).contains(start))
-            .ok_or_else(|| ErrorData::invalid_params("the cursor is none of this list", None))?,
+            .ok_or_else(|| ErrorData::invalid_params("the cursor is not of this list", None))?,
     };
     let end = start.saturating_add(size.max(1));
     let next = (end < items.len()).then(|| end.to_string());
@@ -333,7 +333,7 @@ impl<T: Table> ServerHandler for Server<T> {
         self.inner.table.config()
     }
 
-    /// Whatever is none of the protocol's requests: an unknown method, or a known one whose parameters could not be read.
+    /// Refuses an unknown method, or a known one whose parameters could not be read.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -482,7 +482,7 @@ impl<T: Table> ServerHandler for Server<T> {
         if let Some(uris) = &mut accepted.resource_subscriptions {
             uris.retain(|uri| self.inner.table.can_watch(uri));
             uris.truncate(SUBSCRIPTIONS_MAX);
-            // It is acknowledged next: nothing that happens after that may be missed.
+            // The subscription is acknowledged next: no change after that may be missed.
             self.begin_watch(uris);
         }
         Some(accepted)
@@ -506,7 +506,7 @@ impl<T: Table> ServerHandler for Server<T> {
                 Err(RecvError::Closed) => break,
             };
             for notice in told {
-                // What was not asked for is not sent; the sink knows.
+                // The sink does not send what was not subscribed to.
                 let _ = match notice {
                     Notice::Updated(uri) => sink.notify_resource_updated(uri).await,
                     Notice::ToolsChanged => sink.notify_tool_list_changed().await,

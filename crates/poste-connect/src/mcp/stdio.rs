@@ -1,7 +1,7 @@
-//! One message a line on stdin and stdout.
+//! One message per line on stdin and stdout.
 //!
-//! Two threads of its own read and write, so that neither a client that sends without end nor one that never reads can
-//! stop a call from being cancelled. What follows an answer is done after the answer was written and flushed.
+//! Separate threads read and write, so that neither a client that sends without end nor one that never reads can stop a
+//! call from being cancelled. The work after an answer is done once the answer was written and flushed.
 
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc as blocking;
@@ -15,16 +15,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::server::{Due, Server};
 use super::table::Table;
 
-/// The longest line that is read: what a message of the office may have, and room for its JSON.
+/// Maximum length of a line: a message of the maximum size, and room for its JSON.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Messages that wait to be looked at; a client that sends more waits. Each may be as long as a line may be.
+/// Messages in the queue; a client that sends more waits. Each may be as long as a line may be.
 const QUEUE_MAX: usize = 8;
 
-/// How long the last answers may take to be written once the client has hung up.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Timeout for writing the last answers after the client has hung up.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves one client on these until it hangs up. Returns once everything that could be written was written, and what follows
+/// Serves one client until it hangs up. Returns once everything that could be written was written, and the work after
 /// it was done.
 pub fn serve_stdio<T: Table>(
     table: T,
@@ -39,19 +39,19 @@ pub fn serve_stdio<T: Table>(
     let (written, all_written) = blocking::channel::<()>();
     std::thread::spawn(move || read(input, &lines));
     std::thread::spawn(move || {
-        let _written = written; // dropped at the end, which is the sign
+        let _written = written; // dropping it signals the end
         write(output, &answers_out, &broken);
     });
     let carrier = Stdio { server: server.clone(), lines: lines_in, answers: Some(answers), is_broken, is_begun: false };
     runtime.block_on(async {
-        // A client that leaves before it said anything ends it like any other.
+        // A client that leaves before its first message ends the server like any other.
         if let Ok(running) = server.clone().serve(carrier).await {
             let _ = running.waiting().await;
         }
     });
     server.hang_up();
-    let _ = all_written.recv_timeout(FAREWELL);
-    // A thread that still waits for something must not keep the process.
+    let _ = all_written.recv_timeout(FLUSH_TIMEOUT);
+    // A thread that still waits must not keep the process alive.
     runtime.shutdown_background();
     Ok(())
 }
@@ -61,7 +61,7 @@ enum Line {
     TooLong,
 }
 
-/// Reads lines until the client has hung up, or nobody wants them any more.
+/// Reads lines until the client has hung up, or the receiver is dropped.
 fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     while let Some(line) = read_line(&mut input, FRAME_BYTES_MAX) {
         if lines.blocking_send(line).is_err() {
@@ -70,7 +70,7 @@ fn read(mut input: impl BufRead, lines: &mpsc::Sender<Line>) {
     }
 }
 
-/// One line, however it ends, without ever keeping more of it than allowed. Half a line before the end is nothing.
+/// Reads one line without ever keeping more of it than allowed. An unfinished line at the end is dropped.
 fn read_line(input: &mut impl BufRead, max: usize) -> Option<Line> {
     let (mut line, mut is_too_long) = (Vec::new(), false);
     loop {
@@ -103,7 +103,7 @@ struct Outgoing {
     sent: oneshot::Sender<io::Result<()>>,
 }
 
-/// Writes answers one after the other. What follows one that was not written is dropped undone.
+/// Writes answers one after the other. The work after an answer that was not written is dropped.
 fn write(mut output: impl Write, answers: &blocking::Receiver<Outgoing>, broken: &watch::Sender<bool>) {
     for Outgoing { line, due, sent } in answers {
         let written = output.write_all(&line).and_then(|()| output.flush());
@@ -124,7 +124,7 @@ struct Stdio<T> {
     lines: mpsc::Receiver<Line>,
     answers: Option<blocking::Sender<Outgoing>>,
     is_broken: watch::Receiver<bool>,
-    /// The client asked for something: only then is anything else a message of the protocol.
+    /// Whether the client has sent a request: before that, no other message counts.
     is_begun: bool,
 }
 
@@ -144,12 +144,12 @@ impl<T: Table> Stdio<T> {
         Ok(is_sent)
     }
 
-    /// The message of a line; what is none is answered where that helps whoever sent it.
-    fn understand(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
+    /// Parses the message of a line. If it is none, refuses it where that helps the client.
+    fn parse(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
         let text = match line {
             Line::Text(text) => text,
             Line::TooLong => {
-                let message = format!("a message may have {} MiB", FRAME_BYTES_MAX / 1024 / 1024);
+                let message = format!("message exceeds {} MiB", FRAME_BYTES_MAX / 1024 / 1024);
                 self.refuse(None, ErrorCode::INVALID_REQUEST, message);
                 return None;
             }
@@ -161,12 +161,12 @@ impl<T: Table> Stdio<T> {
             }
             Ok(message) => self.is_begun.then_some(message),
             Err(_) => {
-                // Noise that is no JSON is passed over: there is nobody to answer.
+                // A line that is not JSON is skipped: there is no request to answer.
                 let value = serde_json::from_slice::<serde_json::Value>(&text).ok()?;
                 let is_notification = value.get("method").is_some() && value.get("id").is_none();
                 if !is_notification {
                     let id = value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
-                    self.refuse(id, ErrorCode::INVALID_REQUEST, "this is no request of the protocol".to_owned());
+                    self.refuse(id, ErrorCode::INVALID_REQUEST, "this is not a valid request".to_owned());
                 }
                 None
             }
@@ -174,7 +174,7 @@ impl<T: Table> Stdio<T> {
     }
 
     fn refuse(&self, id: Option<RequestId>, code: ErrorCode, message: String) {
-        // If it cannot be said, the client has gone, which is noticed elsewhere.
+        // If this fails, the client has hung up, which is noticed elsewhere.
         let _ = self.queue(&ServerJsonRpcMessage::error(ErrorData::new(code, message, None), id));
     }
 }
@@ -200,7 +200,7 @@ impl<T: Table> Transport<RoleServer> for Stdio<T> {
                 self.server.hang_up();
                 return None;
             };
-            if let Some(message) = self.understand(line) {
+            if let Some(message) = self.parse(line) {
                 return Some(message);
             }
         }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_never_kept_beyond_its_limit() {
+    fn a_line_is_not_kept_beyond_its_limit() {
         let mut input = io::BufReader::with_capacity(3, &b"ab\n\nabcdefgh\nlast\nhalf"[..]);
         let mut next = || match read_line(&mut input, 5) {
             Some(Line::Text(text)) => Some(String::from_utf8(text).unwrap()),
@@ -228,6 +228,6 @@ mod tests {
         assert_eq!(next().as_deref(), Some(""));
         assert_eq!(next().as_deref(), Some("too long"));
         assert_eq!(next().as_deref(), Some("last"));
-        assert_eq!(next(), None, "half a line is no message");
+        assert_eq!(next(), None, "an unfinished line is not a message");
     }
 }

@@ -1,4 +1,4 @@
-//! What a server has to offer. A product brings one table, a test of the protocol may bring another.
+//! What a server offers. Poste has one table; tests of the protocol may have others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub trait Table: Send + Sync + 'static {
 
     fn tools(&self) -> Vec<Tool>;
 
-    /// Runs a tool. A tool that fails answers so, with words for the model; an error is for a call no tool can answer.
+    /// Runs a tool. A tool that fails answers with text for the model; an error is for a call that no tool can answer.
     fn call(&self, request: CallToolRequestParams, call: &Call) -> Result<Answered<CallToolResponse>, ErrorData>;
 
     fn resources(&self, _call: &Call) -> Result<Vec<Resource>, ErrorData> {
@@ -58,41 +58,41 @@ pub trait Table: Send + Sync + 'static {
         Err(ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None))
     }
 
-    /// Entries of one page of a list.
+    /// Maximum number of entries in one page of a list.
     fn page_size(&self) -> usize {
         50
     }
 
-    /// Whether [`watch`](Self::watch) is to run from the start, not only once somebody subscribed.
+    /// Whether [`watch`](Self::watch) runs from the start, not only after the first subscription.
     fn watches_always(&self) -> bool {
         false
     }
 
-    /// Whether this names a resource that can be subscribed to, by its form alone. It runs where no other message is
-    /// looked at meanwhile, so it must not block.
+    /// Whether a URI has the form of a resource that can be subscribed to. It must not block, because no other message
+    /// is handled while it runs.
     fn can_watch(&self, _uri: &str) -> bool {
         true
     }
 
-    /// Somebody is about to subscribe to these resources: changes count from now on. It must not block, either.
+    /// Starts to watch these resources for a subscription: changes count from now on. It must not block, either.
     fn begin_watch(&self, _uris: &[String]) {}
 
-    /// Whether a resource changed since it was begun to be watched, or since this was asked last.
+    /// Whether a resource changed since its watch began, or since the last call of this.
     fn has_changed(&self, _uri: &str) -> bool {
         false
     }
 
-    /// Nobody is subscribed to this resource any more. It must not block.
+    /// Stops watching a resource that has no subscription any more. It must not block.
     fn end_watch(&self, _uri: &str) {}
 
-    /// Tells of changes until [`News::is_over`]; it has a thread of its own.
+    /// Publishes changes until [`News::is_over`], on a thread of its own.
     fn watch(&self, _news: &News) {}
 }
 
-/// What is done once an answer was written, and only then: a client that went away before was shown nothing.
+/// Work to do only after an answer was written: a client that hung up before was shown nothing.
 pub type After = Box<dyn FnOnce() + Send>;
 
-/// An answer, and what follows it.
+/// An answer, and the work after it.
 pub struct Answered<T> {
     pub answer: T,
     pub after: Option<After>,
@@ -120,12 +120,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// Nobody waits for the answer any more.
+    /// Whether the client has cancelled the call or hung up.
     pub fn is_cancelled(&self) -> bool {
         self.context.ct.is_cancelled() || *self.over.borrow()
     }
 
-    /// Raised when nobody waits for the answer any more, for whoever would not notice by itself.
+    /// Raised when the client has cancelled the call or hung up, for work that does not check by itself.
     pub fn cancellation(&self) -> Cancellation {
         let (token, mut over) = (self.context.ct.clone(), self.over.clone());
         Cancellation::after(&self.runtime, async move {
@@ -136,22 +136,22 @@ impl Call {
         })
     }
 
-    /// Tells how far it is, if the client asked for that.
+    /// Reports progress, if the client asked for that.
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
         let Some(token) = self.context.meta.get_progress_token() else { return };
         let mut progress = ProgressNotificationParam::new(token, done);
         progress.total = total;
         progress.message = Some(message.to_owned());
-        // A client that cannot be told has gone, which the carrier notices by itself.
+        // If this fails, the client has hung up, which the transport notices by itself.
         let _ = tell(&self.runtime, &self.over, self.context.peer.notify_progress(progress));
     }
 
-    /// The client and its request, for what the protocol can do beyond this.
+    /// The client and its request, for other features of the protocol.
     pub fn context(&self) -> &RequestContext<RoleServer> {
         &self.context
     }
 
-    /// Runs what the protocol has to be waited for.
+    /// Waits for a future of the protocol.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -161,7 +161,7 @@ impl Call {
     }
 }
 
-/// An interrupt that is raised once something has happened, or once nobody waits for that any more.
+/// An interrupt that is raised when a future ends, or when this is dropped.
 #[derive(Debug)]
 pub struct Cancellation {
     interrupt: Interrupt,
@@ -170,7 +170,7 @@ pub struct Cancellation {
 
 impl Cancellation {
     pub(super) fn after(runtime: &Handle, end: impl Future<Output = ()> + Send + 'static) -> Self {
-        /// Also when the runtime ends before.
+        /// Raises the interrupt even if the runtime ends first.
         struct Raise(Interrupt);
         impl Drop for Raise {
             fn drop(&mut self) {
@@ -197,8 +197,8 @@ impl Drop for Cancellation {
     }
 }
 
-/// Waits until something was told, or until nobody is there to be told: a carrier that waits for its last calls to end takes
-/// nothing from them any more, and both would wait for each other.
+/// Waits until a notification was sent or the client has hung up: a transport that waits for its last calls to end
+/// takes nothing from them any more, so both would wait for each other.
 fn tell<F: Future>(runtime: &Handle, over: &watch::Receiver<bool>, told: F) -> Option<F::Output> {
     let mut over = over.clone();
     runtime.block_on(async {
@@ -209,7 +209,7 @@ fn tell<F: Future>(runtime: &Handle, over: &watch::Receiver<bool>, told: F) -> O
     })
 }
 
-/// Something that a client may have asked to be told of.
+/// A change that a client may have subscribed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Notice {
     Updated(String),
@@ -217,14 +217,14 @@ pub(super) enum Notice {
     PromptsChanged,
 }
 
-/// Where changes are told; whoever subscribed to them hears of it, in the way of its revision.
+/// Where changes are published. Each subscriber is notified in the way of its revision.
 #[derive(Debug, Clone)]
 pub struct Notices {
     pub(super) sender: broadcast::Sender<Notice>,
 }
 
 impl Notices {
-    /// For whoever is slow.
+    /// Changes that are kept for a slow subscriber.
     pub const KEPT_MAX: usize = 256;
 
     pub(super) fn new() -> Self {
@@ -243,13 +243,13 @@ impl Notices {
         self.tell(Notice::PromptsChanged);
     }
 
-    /// Nobody listening is nobody to be told.
+    /// Without a subscriber there is nothing to do.
     fn tell(&self, notice: Notice) {
         let _ = self.sender.send(notice);
     }
 }
 
-/// What a watching table needs to know, and whom it tells.
+/// What a watching table needs: the subscribed resources, and where to publish changes.
 pub struct News {
     pub(super) subscribed: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     pub(super) peer: watch::Receiver<Option<Peer<RoleServer>>>,
@@ -270,12 +270,12 @@ impl News {
         self.over.interrupt().is_raised()
     }
 
-    /// Raised when it is over.
+    /// Raised when watching must end.
     pub fn over(&self) -> &Interrupt {
         self.over.interrupt()
     }
 
-    /// The resources somebody wants to hear of, now.
+    /// The resources that are subscribed to now.
     pub fn subscribed(&self) -> Vec<String> {
         (self.subscribed)()
     }
@@ -284,7 +284,8 @@ impl News {
         &self.notices
     }
 
-    /// Sends a notification that is no part of the protocol. False: it was not sent, for example because nobody is there yet.
+    /// Sends a notification that is not part of the protocol. False: it was not sent, for example because there is no
+    /// client yet.
     pub fn custom(&self, method: &str, params: serde_json::Value) -> bool {
         let Some(peer) = self.peer.borrow().clone() else { return false };
         let notification = CustomNotification::new(method, Some(params));

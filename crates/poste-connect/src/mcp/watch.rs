@@ -1,4 +1,4 @@
-//! Tells a client of changes: whenever the office's bell rings, what it subscribed to is looked at again.
+//! Notifies a client of changes: whenever the office's bell rings, its subscribed resources are checked again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,19 +19,19 @@ use super::connection::Connection;
 use super::resources;
 use super::table::News;
 
-/// The capability of a program that takes mail as it comes.
+/// The capability of a program that accepts pushed mail.
 pub(super) const CHANNEL: &str = "claude/channel";
 
-/// How often it is looked whether anybody still listens.
+/// Pause before an office that could not be read is opened again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What each resource was when it was last told of.
+/// The state of each resource when a change was last published.
 #[derive(Debug, Default)]
 pub(super) struct Seen(Mutex<HashMap<String, Before>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nobody has looked at it yet; the office had these records.
+    /// Not read yet; the newest record when the watch began.
     Unseen(Option<Position>),
     Was(Option<blake3::Hash>),
 }
@@ -41,7 +41,7 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes count from now on. What the resources are is looked at later, by whoever may take the time for it.
+    /// Changes count from now on. The resources are read later, where that may take its time.
     pub(super) fn begin(&self, connection: &Connection, uris: &[String]) {
         let rung = connection.last_rung();
         self.all().extend(uris.iter().map(|uri| (uri.clone(), Before::Unseen(rung))));
@@ -53,22 +53,22 @@ impl Seen {
 
     pub(super) fn has_changed(&self, connection: &Connection, uri: &str) -> bool {
         let now = resources::fingerprint(connection, uri);
-        // Asked after the look: what the look has seen is among these records.
+        // Read after the fingerprint, so that these records include everything the fingerprint has seen.
         let newest = connection.newest();
         let mut all = self.all();
         let Some(before) = all.get_mut(uri) else { return false };
         match std::mem::replace(before, Before::Was(now)) {
             Before::Was(before) => before != now,
-            // Something has happened, perhaps this.
+            // Something has changed, perhaps this resource.
             Before::Unseen(rung) => newest > rung,
         }
     }
 }
 
-/// What a program that takes mail as it comes was told.
+/// What was pushed to a program that accepts mail.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// Everything that could be taken up to here was told, or waited before the server started: that is told by others.
+    /// All mail up to here was pushed, or was there before the server started, and other surfaces report that.
     looked_until: Option<Position>,
     pushed: BTreeSet<MessageNo>,
 }
@@ -81,7 +81,7 @@ impl Channel {
 
 pub(super) fn watch(connection: &Connection, seen: &Seen, mut channel: Option<Channel>, news: &News) {
     while !news.is_over() {
-        // An office that is not there yet, or not readable now, may be later.
+        // An office that does not exist yet, or cannot be read now, may be there later.
         if watch_office(connection, seen, &mut channel, news).is_err() && !news.is_over() {
             std::thread::sleep(PATIENCE);
         }
@@ -91,13 +91,13 @@ pub(super) fn watch(connection: &Connection, seen: &Seen, mut channel: Option<Ch
 fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Channel>, news: &News) -> Result {
     connection.apart(|open| {
         if let Some(channel) = channel {
-            // An older copy of the office may have taken its place.
+            // The office may have been replaced by an older copy.
             let newest = poste_core::office::head(open.office.store())?;
             channel.looked_until = channel.looked_until.map(|looked| looked.min(newest));
         }
-        // Armed once: what happens while it looks rings the bell. Anything can be subscribed to.
+        // Armed once: a change during a look rings the bell. Any change can concern a subscription.
         open.office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
-            // Nobody's command: its own agent may be idle, and is rung as well.
+            // This is not a command of the agent, which may be idle and is rung as well.
             Carrier { caller: None, ..connection.carrier() }.carry_out(office);
             for uri in news.subscribed() {
                 if seen.has_changed(connection, &uri) {
@@ -113,7 +113,7 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
     })
 }
 
-/// Tells a program of mail that its session was not shown, each once.
+/// Pushes mail that the session was not shown, each message once.
 fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Channel) {
     const AT_ONCE_MAX: usize = 20;
     let Ok(own) = connection.identity() else { return };
@@ -135,14 +135,14 @@ fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Cha
                 channel.pushed.insert(message.number);
             }
         }
-        // There is more than was looked for.
+        // There is more mail than the query's limit.
         let Some(cursor) = mail.cursor else { continue };
         channel.looked_until = Some(cursor);
         return;
     }
 }
 
-/// What is told of a message: a line without its body.
+/// The pushed line about a message, without its body.
 fn pushed(agent: &Agent, message: &MessageView) -> Value {
     let (number, from) = (message.number, escape::line(&message.from));
     let content = format!(
@@ -216,7 +216,7 @@ mod tests {
         assert!(!seen.has_changed(&connection, &roster));
         register("lead");
         assert!(seen.has_changed(&connection, &roster));
-        // What happens between the beginning and the first look is told.
+        // A change between the beginning and the first look is noticed.
         seen.begin(&connection, std::slice::from_ref(&roster));
         register("coder");
         assert!(seen.has_changed(&connection, &roster));

@@ -1,8 +1,8 @@
-//! Puts entries into files and takes them out again.
+//! Adds entries to files and removes them again.
 //!
-//! Everything is planned before anything is written: one file that cannot be set up, and no file is touched. What a file
-//! held before is remembered, so that it comes back byte for byte as long as nobody else has changed it; after that only
-//! Poste's own entries are taken out.
+//! Everything is planned before anything is written: if one file cannot be set up, no file is touched. The original
+//! content is recorded and restored byte for byte, as long as the file was not changed in between; otherwise only
+//! Poste's own entries are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -17,17 +17,17 @@ use super::ours::Own;
 use super::{Fault, Target, What, json, seal, section, toml};
 use poste_verbs::program::Program;
 
-/// More than any of these files has; some programs keep their history in them.
+/// Larger than any of these files; some programs keep their history in them.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A fault, and the file it is about.
+/// A fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} {}", path.display(), fault.why)]
 pub struct FileFault {
     pub path: PathBuf,
     pub fault: Fault,
-    /// Files that were changed before it and could not be put back; otherwise everything is as it was.
+    /// Files that were already changed and could not be restored. If empty, everything is as it was.
     pub left: Vec<PathBuf>,
 }
 
@@ -46,49 +46,49 @@ impl FileFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was not there.
+    /// The file did not exist.
     Created,
     Changed,
-    /// Everything was as it should be.
+    /// Nothing had to change.
     Unchanged,
-    /// It is again what it was before it was set up.
+    /// The original content is back.
     Restored,
-    /// It was not there before, and is not any more.
+    /// The file did not exist before the set-up, and was deleted.
     Removed,
-    /// It was changed since it was set up; only Poste's entries were taken out.
+    /// The file was changed since the set-up; only Poste's entries were removed.
     TakenOut,
     /// Another program that is set up needs it.
     Kept,
-    /// It is not as Poste wrote it, and is left.
+    /// The file is not as Poste wrote it, and is left alone.
     Left,
 }
 
-/// What a file held before, and what was put into it.
+/// The original content of a file, and what was added to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// From where the memory counts.
+    /// Relative to the top of the memory.
     path: PathBuf,
     existed: bool,
     /// The digest of what was written.
     written: String,
-    /// What it held before, unless taking out the entries gives just that: copies of other programs' files may hold what
-    /// should not lie around twice.
+    /// The original content, unless removing the entries restores it: other programs' files may hold secrets, which are
+    /// not copied without need.
     #[serde(default)]
     original: Option<String>,
-    /// What was made for the entries.
+    /// Properties that were created for the entries.
     #[serde(default)]
     made: Vec<json::Path>,
-    /// Folders that were made for it, outermost first, from where the memory counts.
+    /// Folders that were created for it, outermost first, relative to the top of the memory.
     #[serde(default)]
     folders: Vec<PathBuf>,
     owners: BTreeSet<Program>,
 }
 
-/// Where it is remembered what files held before: one file each, for its owner's eyes only.
+/// Stores the record of each changed file, readable only by this user.
 #[derive(Debug, Clone)]
 pub struct Memory {
     folder: PathBuf,
-    /// Paths below it are kept from here, so that what moves together is still known.
+    /// Paths below it are stored relative to it, so that records stay valid when the folder moves.
     top: PathBuf,
 }
 
@@ -101,7 +101,7 @@ impl Memory {
         path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 
-    /// Whoever sets up at the same time waits.
+    /// Makes another set-up wait until this one has finished.
     pub fn lock(&self) -> Result<File, FileFault> {
         let made = || -> io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -120,7 +120,7 @@ impl Memory {
         self.folder.join(&name[..32]).with_extension("json")
     }
 
-    /// What cannot be read is as good as forgotten: then only entries are taken out.
+    /// A record that cannot be read counts as missing: then only entries are removed.
     fn record(&self, file: &Path) -> Option<Record> {
         let text = read(&self.path(file)).ok()??.text;
         serde_json::from_str::<Record>(&text).ok().filter(|record| record.path == self.below_top(file))
@@ -138,14 +138,14 @@ impl Memory {
     }
 }
 
-/// A file as it is.
+/// The current content and mode of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Existing {
     text: String,
     mode: u32,
 }
 
-/// `None`: there is none.
+/// `None`: the file does not exist.
 fn read(path: &Path) -> Result<Option<Existing>, Fault> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -156,24 +156,24 @@ fn read(path: &Path) -> Result<Option<Existing>, Fault> {
     let cannot = |error: io::Error| Fault::malformed(format!("cannot be read: {error}"));
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
-        return Err(Fault::malformed("is no file"));
+        return Err(Fault::malformed("is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Fault::malformed(format!("is larger than {} MiB", BYTES_MAX / 1024 / 1024)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| Fault::malformed("is no UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| Fault::malformed("is not valid UTF-8"))?;
     Ok(Some(Existing { text, mode: metadata.permissions().mode() & 0o7777 }))
 }
 
-/// Where a path leads, through links. They are kept: what they lead to is what is written.
+/// Resolves the links of a path. The links stay: their target is what is written.
 fn real(target: &Target) -> Result<PathBuf, Fault> {
     let path = &target.path;
     let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     let real = match path.canonicalize() {
         Ok(real) => real,
-        Err(_) if is_link => return Err(Fault::malformed("is a link that leads nowhere")),
+        Err(_) if is_link => return Err(Fault::malformed("is a broken link")),
         Err(error) if is_missing(&error) => missing(path)?,
         Err(error) => return Err(Fault::malformed(format!("cannot be reached: {error}"))),
     };
@@ -182,7 +182,7 @@ fn real(target: &Target) -> Result<PathBuf, Fault> {
     match real.starts_with(&below) {
         true => Ok(real),
         false => Err(Fault::malformed(format!("leads out of {}, to {}", below.display(), real.display()))
-            .hint("make it a file of its own, or set up with --scope user")),
+            .hint("replace the link with a file, or set up with --scope user")),
     }
 }
 
@@ -190,23 +190,23 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// A path that is not there yet: the nearest folder that is, and the rest.
+/// Resolves a path that does not exist yet: its nearest existing folder, and the rest.
 fn missing(path: &Path) -> Result<PathBuf, Fault> {
-    let nowhere = || Fault::malformed("is in no folder");
+    let nowhere = || Fault::malformed("is not in a folder");
     let (folder, name) = (path.parent().ok_or_else(nowhere)?, path.file_name().ok_or_else(nowhere)?);
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match folder.canonicalize() {
         Ok(real) if real.is_dir() => Ok(real.join(name)),
-        Ok(real) => Err(Fault::malformed(format!("cannot be made: {} is no folder", real.display()))),
+        Ok(real) => Err(Fault::malformed(format!("cannot be created: {} is not a folder", real.display()))),
         Err(_) if folder.symlink_metadata().is_ok_and(|found| found.is_symlink()) => {
-            Err(Fault::malformed(format!("cannot be made: {} is a link that leads nowhere", folder.display())))
+            Err(Fault::malformed(format!("cannot be created: {} is a broken link", folder.display())))
         }
         Err(error) if is_missing(&error) => Ok(missing(folder)?.join(name)),
         Err(error) => Err(Fault::malformed(format!("cannot be reached: {error}"))),
     }
 }
 
-/// A file between what it is and what it shall be.
+/// A file with its current and its planned content.
 #[derive(Debug)]
 struct Staged {
     named: PathBuf,
@@ -215,23 +215,23 @@ struct Staged {
     record_before: Option<Record>,
     record_after: Option<Record>,
     outcome: Outcome,
-    /// What somebody wrote themselves for Poste stays in it.
+    /// An entry for Poste that the user wrote stays in it.
     keeps_own: bool,
-    /// The folder it does not lead out of.
+    /// The folder that the file is inside of.
     below: Option<PathBuf>,
 }
 
-/// A change of one file, as it is planned.
+/// A planned change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// As its program knows it.
+    /// The path by which its program knows it.
     pub path: PathBuf,
     pub before: Option<String>,
     pub after: Option<String>,
     pub outcome: Outcome,
-    /// Whether it was known what it held before.
+    /// Whether there was a record of its original content.
     pub is_recorded: bool,
-    /// Poste was taken out, but for what somebody wrote themselves.
+    /// Poste was removed, except for entries that the user wrote.
     pub keeps_own: bool,
 }
 
@@ -240,17 +240,17 @@ impl Change {
         self.before != self.after
     }
 
-    /// There is no such file, and there shall be none.
+    /// The file does not exist and will not be created.
     pub fn is_nothing(&self) -> bool {
         self.before.is_none() && self.after.is_none()
     }
 }
 
-/// What shall become of every file. Several programs may share one.
+/// The planned changes of all files. Several programs may share a file.
 #[derive(Debug)]
 pub struct Plan {
     memory: Memory,
-    /// By where they really are.
+    /// By their real path.
     files: BTreeMap<PathBuf, Staged>,
     order: Vec<PathBuf>,
 }
@@ -311,12 +311,12 @@ impl Plan {
         staged.map(change).collect()
     }
 
-    /// Does all of it, or none: if one file fails, those that were written before are put back.
+    /// Writes all changes or none: if one file fails, those written before are restored.
     pub fn carry_out(&self) -> Result<(), FileFault> {
         for (done, path) in self.order.iter().enumerate() {
             let Some(staged) = self.files.get(path) else { continue };
             if let Err(error) = staged.carry_out(path, &self.memory) {
-                // This one, too: what was made for it, and what is remembered of it.
+                // This file, too: folders may have been created for it, and its record saved.
                 let left = self.put_back(&self.order[..=done]);
                 return Err(FileFault { left, ..FileFault::io(&staged.named, &error) });
             }
@@ -324,7 +324,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Undoes what was done to these, the last first. Says which of them are not as they were.
+    /// Restores these files, last first. Returns those that could not be restored.
     fn put_back(&self, done: &[PathBuf]) -> Vec<PathBuf> {
         let mut left = Vec::new();
         for (index, path) in done.iter().enumerate().rev() {
@@ -340,7 +340,7 @@ impl Plan {
 }
 
 impl Staged {
-    /// Whether it is as Poste left it.
+    /// Whether it is unchanged since Poste wrote it.
     fn is_as_written(&self) -> bool {
         match (&self.after, &self.record_after) {
             (Some(text), Some(record)) => digest(text) == record.written,
@@ -357,10 +357,11 @@ impl Staged {
         }
     }
 
-    /// What a file that is not as Poste left it would be without Poste.
+    /// A file that was changed since, without Poste's entries.
     fn without_poste(&self, what: &What, text: &str) -> Result<Option<String>, Fault> {
         let Some(record) = &self.record_after else {
-            // Nobody knows what was there. What is just as Poste writes it was not, nor was a file of nothing else.
+            // Without a record, assume that Poste added every entry that is exactly as it writes them, and created a
+            // file that holds nothing else.
             let rest = what.take_out(text, None, Own::Unlike)?;
             return Ok(Some(rest).filter(|rest| rest == text || !what.is_empty(rest)));
         };
@@ -393,16 +394,16 @@ impl Staged {
         }
         let bare = what.take_out(&text, Some(&made), Own::Nothing)?;
         let is_change = self.after.as_ref() != Some(&text);
-        // What is there already and is just as Poste writes it may be whoever's: nothing is known of it.
-        let is_somebodys =
+        // An entry that is there already, exactly as Poste writes it, may be anyone's: nothing is recorded about it.
+        let has_own_entries =
             || base.as_ref().is_some_and(|base| what.take_out(base, None, Own::Nothing).as_ref() != Ok(base));
-        if !is_change && (self.record_after.is_some() || !is_somebodys()) {
+        if !is_change && (self.record_after.is_some() || !has_own_entries()) {
             return Ok(());
         }
         let folders = match &self.record_after {
             Some(record) => record.folders.clone(),
             None => {
-                // A file that is there and all Poste's was made with its folders, whoever made them.
+                // An existing file that is all Poste's was created together with its folders.
                 let is_all_ours = self.before.is_some() && base.is_none();
                 let folders = if is_all_ours { self.folders_of(real) } else { missing_folders(real) };
                 folders.iter().map(|folder| memory.below_top(folder)).collect()
@@ -457,7 +458,7 @@ impl Staged {
         if outcome != Outcome::Left {
             self.record_after = None;
         }
-        // A file that several programs share may have been changed for another one.
+        // A shared file may already have been changed for another program.
         if after.as_ref() != Some(&text) || outcome == Outcome::Left {
             self.outcome = outcome;
         }
@@ -470,10 +471,10 @@ impl Staged {
         if before != self.after.as_deref() {
             let now = read(path).map_err(|fault| io::Error::other(fault.why))?;
             if now.as_ref() != self.before.as_ref() {
-                return Err(io::Error::other("somebody has changed it in this very moment; set up again"));
+                return Err(io::Error::other("another process has just changed it; set up again"));
             }
         }
-        // First what is needed to put it back: whatever comes between, the original is not lost.
+        // Save the record first: whatever happens after that, the original is not lost.
         if let Some(record) = &self.record_after
             && self.record_before.as_ref() != Some(record)
         {
@@ -493,7 +494,7 @@ impl Staged {
         Ok(())
     }
 
-    /// The folders that were made for it or, if nobody knows, those it was in. Only if nobody has put anything else there.
+    /// Removes the folders that were created for it or, without a record, those it was in, if they are empty.
     fn remove_folders(&self, record: Option<&Record>, path: &Path, memory: &Memory) {
         let folders = match record {
             Some(record) => record.folders.iter().map(|folder| memory.top.join(folder)).collect(),
@@ -502,7 +503,7 @@ impl Staged {
         folders.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
     }
 
-    /// Where it is, below what it does not lead out of; outermost first.
+    /// Its folders inside `below`, outermost first.
     fn folders_of(&self, path: &Path) -> Vec<PathBuf> {
         let Some(below) = &self.below else { return Vec::new() };
         let above = path.ancestors().skip(1).take_while(|folder| *folder != below && folder.starts_with(below));
@@ -511,9 +512,9 @@ impl Staged {
         folders
     }
 
-    /// Makes it what it was, and says whether it is.
+    /// Restores the file; returns whether it is as it was.
     fn put_back(&self, path: &Path, memory: &Memory, has_failed: bool) -> bool {
-        // Nobody's change but ours is undone. Whether that worked shows in the file.
+        // Only Poste's change is undone. The check below shows whether that worked.
         let is_ours = read(path).is_ok_and(|now| self.is_written(now.as_ref()));
         let _ = match &self.before {
             Some(existing) if is_ours => write(path, &existing.text, Some(existing)),
@@ -521,7 +522,7 @@ impl Staged {
             _ => Ok(()),
         };
         if self.is_left(path, has_failed) {
-            // What is remembered of it is needed to take it out later.
+            // The record is needed to remove the entries later.
             return false;
         }
         if self.before.is_none()
@@ -529,7 +530,7 @@ impl Staged {
         {
             self.remove_folders(Some(record), path, memory);
         }
-        // What is remembered of a file and does not fit it harms nobody: the file is looked at anew.
+        // A record that does not match its file does no harm: its digest shows that.
         let _ = match &self.record_before {
             Some(record) => memory.save(record),
             None => memory.forget(path),
@@ -542,8 +543,8 @@ impl Staged {
         text(now) == self.after && text(now) != text(self.before.as_ref())
     }
 
-    /// Whether something of Poste is still in it. Of the file that failed only what was written whole is Poste's; in one that was
-    /// written, whatever somebody has added to it since.
+    /// Whether Poste's change is still in it. The file that failed counts only if it was written in full; others count
+    /// if they differ from their original.
     fn is_left(&self, path: &Path, has_failed: bool) -> bool {
         let text = |existing: &Existing| existing.text.clone();
         let before = self.before.as_ref().map(text);
@@ -559,7 +560,7 @@ impl Staged {
 }
 
 impl What {
-    /// Somebody made it theirs.
+    /// Whether the user changed it.
     fn is_edited(&self, text: &str) -> Result<bool, Fault> {
         match self {
             Self::Section(_) => section::is_edited(text),
@@ -590,7 +591,7 @@ impl What {
                 (wanted.clone(), Vec::new())
             }
             Self::Whole(_) | Self::Sealed(_) => {
-                return Err(Fault::conflict("is there already and not as Poste writes it")
+                return Err(Fault::conflict("exists already and is not as Poste writes it")
                     .hint("name another folder, or move the file away and try again"));
             }
         };
@@ -642,7 +643,7 @@ fn digest(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// The folders that will have to be made, outermost first.
+/// The folders to create, outermost first.
 fn missing_folders(file: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         file.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned).collect();
@@ -653,7 +654,7 @@ fn missing_folders(file: &Path) -> Vec<PathBuf> {
 #[derive(Debug, Clone, Copy)]
 enum Mode {
     Exactly(u32),
-    /// As a new file of this user has it.
+    /// The mode of a new file of this user.
     Usual,
 }
 
@@ -664,13 +665,13 @@ fn write(path: &Path, text: &str, before: Option<&Existing>) -> io::Result<()> {
     write_aside(path, text.as_bytes(), before.map_or(Mode::Usual, |existing| Mode::Exactly(existing.mode)))
 }
 
-/// Beside it and then in its place: whoever reads it finds the old one or the new one, whole.
+/// Writes a temporary file and renames it, so that a reader finds the old or the new content, whole.
 fn write_aside(path: &Path, bytes: &[u8], mode: Mode) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".poste-unfinished-");
     if matches!(mode, Mode::Usual) {
-        builder.permissions(Permissions::from_mode(0o666)); // less what the user's mask takes away
+        builder.permissions(Permissions::from_mode(0o666)); // minus the umask
     }
     let mut file = builder.tempfile_in(folder)?;
     file.write_all(bytes)?;
@@ -689,7 +690,7 @@ mod tests {
     use crate::setup::{Invocation, Scope};
 
     #[test]
-    fn a_file_that_is_not_put_back_is_named() {
+    fn a_file_that_cannot_be_restored_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("project/.claude")).unwrap();
@@ -704,7 +705,7 @@ mod tests {
             plan.set_up(Program::ClaudeCode, &target).unwrap();
         }
         plan.carry_out().unwrap();
-        // Somebody writes to one of them before they are put back: what they wrote is kept, and Poste's entries are in it.
+        // Another process changes one of them before they are restored: its change stays, and so do Poste's entries.
         let theirs = fs::read_to_string(&servers).unwrap().replacen('{', "{ \"mine\": 1,", 1);
         fs::write(&servers, &theirs).unwrap();
         assert_eq!(plan.put_back(&plan.order), std::slice::from_ref(&servers));
@@ -712,6 +713,6 @@ mod tests {
         assert_eq!(fs::read_to_string(&settings).unwrap(), "{}");
         assert!(!path("project/.claude/skills").exists());
         let remembered = fs::read_dir(path("state")).unwrap().flatten().filter(|entry| entry.file_name() != "lock");
-        assert_eq!(remembered.count(), 1, "it is known what to take out of it");
+        assert_eq!(remembered.count(), 1, "the record of the changed file stays");
     }
 }

@@ -1,4 +1,4 @@
-//! Edits a JSON file in place. Whatever is not Poste's stays byte for byte: comments, order, layout, line ends.
+//! Edits a JSON file in place. What is not Poste's stays byte for byte: comments, order, layout, line endings.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::Fault;
 use super::ours::{self, Own};
 
-/// Something of Poste's in a JSON file.
+/// An entry of Poste's in a JSON file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
-    /// A server by its name, below the property where the program keeps them.
+    /// The server, below the property that holds the program's servers.
     Server { group: &'static str, value: Value },
-    /// What is run at an event of the program: one more element of its list.
+    /// A hook: one more element in the list of an event.
     Hook { event: &'static str, value: Value },
-    /// What such a file must say; what it says already stays.
+    /// A property that such a file must have; an existing value stays.
     Default { key: &'static str, value: Value },
 }
 
@@ -40,10 +40,10 @@ impl Edit {
 pub const SERVER: &str = "poste";
 const HOOKS: &str = "hooks";
 
-/// Where something was made, property by property.
+/// The path of a property that was created.
 pub type Path = Vec<String>;
 
-/// Comments and trailing commas are what these programs read themselves, or at least what people write.
+/// Comments and trailing commas are allowed: these programs accept them, or at least people write them.
 fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -67,12 +67,12 @@ struct File {
 
 impl File {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let root =
-            CstRootNode::parse(text, &options()).map_err(|error| Fault::malformed(format!("is no JSON: {error}")))?;
+        let root = CstRootNode::parse(text, &options())
+            .map_err(|error| Fault::malformed(format!("is not valid JSON: {error}")))?;
         let object = match root.value() {
-            // A file that was only touched.
+            // An empty file.
             None => root.object_value_or_set(),
-            Some(_) => root.object_value().ok_or_else(|| Fault::malformed("holds JSON, but no object"))?,
+            Some(_) => root.object_value().ok_or_else(|| Fault::malformed("is JSON, but not an object"))?,
         };
         Ok(Self { root, object })
     }
@@ -82,7 +82,7 @@ impl File {
     }
 }
 
-/// The property of an object. Which of two with one name counts differs between programs, so neither is touched.
+/// A property of an object. Of two with the same name, programs differ in which one counts, so neither is touched.
 fn property(object: &CstObject, name: &str, place: &str) -> Result<Option<CstNode>, Fault> {
     let mut found = object.properties().into_iter().filter(|one| one.decoded_name().as_deref() == Some(name));
     let first = found.next();
@@ -96,7 +96,7 @@ fn object_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstOb
     match property(object, name, place)? {
         None => Ok(None),
         Some(value) => {
-            value.as_object().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is no object")))
+            value.as_object().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is not an object")))
         }
     }
 }
@@ -105,12 +105,12 @@ fn array_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstArr
     match property(object, name, place)? {
         None => Ok(None),
         Some(value) => {
-            value.as_array().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is no list")))
+            value.as_array().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is not a list")))
         }
     }
 }
 
-/// As the file is after these edits, and what had to be made for them.
+/// An edited file, and the properties that were created for the edits.
 #[derive(Debug)]
 pub struct Edited {
     pub text: String,
@@ -131,7 +131,7 @@ fn hook_list(file: &File, event: &str) -> Result<Option<CstArray>, Fault> {
     }
 }
 
-/// Puts in what is wanted. What is there already of Poste's is used, and so keeps what else somebody wrote into it.
+/// Adds the entries. Existing entries of Poste's are updated, and keep what the user added to them.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
     let file = File::parse(&without_spare_hooks(text, edits)?)?;
     let mut made = Vec::new();
@@ -139,7 +139,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
         match edit {
             Edit::Server { group, value } => {
                 if let Some(found) = server(&file, group)? {
-                    put_over(&found, group, value)?;
+                    update_server(&found, group, value)?;
                     continue;
                 }
                 let servers = match object_in(&file.object, group, group)? {
@@ -153,7 +153,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
             }
             Edit::Hook { event, value } => {
                 let list = hook_list(&file, event)?;
-                let Some(value) = not_there(list.as_ref(), value) else { continue };
+                let Some(value) = missing_hooks(list.as_ref(), value) else { continue };
                 let hooks = match object_in(&file.object, HOOKS, HOOKS)? {
                     Some(hooks) => hooks,
                     None => {
@@ -181,7 +181,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
     Ok(Edited { text: file.text(), made })
 }
 
-fn put_over(found: &CstNode, group: &str, wanted: &Value) -> Result<(), Fault> {
+fn update_server(found: &CstNode, group: &str, wanted: &Value) -> Result<(), Fault> {
     let value = found.to_serde_value().unwrap_or_default();
     match found.as_object() {
         Some(entry) if ours::is_server(&value) => {
@@ -213,8 +213,8 @@ fn set(object: &CstObject, wanted: &Value) {
     }
 }
 
-/// Uses the hooks of Poste's that are in the list. What is left is what has to be added.
-fn not_there(list: Option<&CstArray>, wanted: &Value) -> Option<Value> {
+/// Updates the hooks of Poste's that are in the list. Returns those that have to be added.
+fn missing_hooks(list: Option<&CstArray>, wanted: &Value) -> Option<Value> {
     let mut missing = Vec::new();
     for hook in ours::hooks_in(wanted) {
         match list.and_then(|list| hooks_of(list).into_iter().find(|(_, found)| is_for_the_same(found, hook))) {
@@ -237,7 +237,7 @@ fn is_for_the_same(one: &Value, other: &Value) -> bool {
     ours::hook_word(one) == ours::hook_word(other)
 }
 
-/// Several hooks in one element of an event's list.
+/// The hooks in one element of an event's list, if it is a group.
 fn group_in(element: &CstNode) -> Option<CstArray> {
     element.as_object()?.array_value(HOOKS)
 }
@@ -246,14 +246,14 @@ fn hooks_in(element: &CstNode) -> Vec<CstNode> {
     group_in(element).map_or_else(|| vec![element.clone()], |group| group.elements())
 }
 
-/// Poste's hooks in the list of an event, one by one.
+/// Poste's hooks in the list of an event.
 fn hooks_of(list: &CstArray) -> Vec<(CstObject, Value)> {
     let elements = list.elements();
     let hooks = elements.iter().flat_map(hooks_in).filter_map(|hook| Some((hook.as_object()?, hook.to_serde_value()?)));
     hooks.filter(|(_, value)| ours::is_hook(value)).collect()
 }
 
-/// Without hooks of Poste's that nobody wants: at another event than they are for, or a second time.
+/// Removes hooks of Poste's that are duplicates or at the wrong event.
 fn without_spare_hooks(text: &str, edits: &[Edit]) -> Result<String, Fault> {
     let file = File::parse(text)?;
     let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? else { return Ok(text.to_owned()) };
@@ -263,7 +263,7 @@ fn without_spare_hooks(text: &str, edits: &[Edit]) -> Result<String, Fault> {
         let name = event.decoded_name().unwrap_or_default();
         let mut wanted: Vec<&Value> =
             edits.iter().filter(|edit| edit.event() == Some(&name)).flat_map(Edit::hooks).collect();
-        cut.hooks_out_of(&list, |found| match wanted.iter().position(|wanted| is_for_the_same(wanted, found)) {
+        cut.skip_hooks(&list, |found| match wanted.iter().position(|wanted| is_for_the_same(wanted, found)) {
             Some(at) => {
                 wanted.remove(at);
                 false
@@ -274,7 +274,7 @@ fn without_spare_hooks(text: &str, edits: &[Edit]) -> Result<String, Fault> {
     Ok(if cut.skipped.is_empty() { text.to_owned() } else { cut.print(&file.root) })
 }
 
-/// A file that holds nothing but this.
+/// A new file that holds only these entries.
 pub fn fresh(edits: &[Edit]) -> Result<Edited, Fault> {
     let Edited { text, made } = apply("{}", edits)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| Fault::malformed(error.to_string()))?;
@@ -282,12 +282,12 @@ pub fn fresh(edits: &[Edit]) -> Result<Edited, Fault> {
     Ok(Edited { text: format!("{text}\n"), made })
 }
 
-/// Takes out everything that is Poste's and nobody's own, and of what was made for it what is empty now. Without anybody
-/// knowing what was made, whatever is empty by that.
+/// Removes Poste's entries, except for those that are the user's own, and the properties created for them that are
+/// empty now. If it is not known which were created (`made` is `None`), removes all that became empty.
 pub fn take_out(text: &str, edits: &[Edit], made: Option<&[Path]>, own: Own) -> Result<String, Fault> {
     let file = File::parse(text)?;
     let mut cut = Cut::default();
-    let mut gone = BTreeSet::new();
+    let mut removed = BTreeSet::new();
     let was_made = |path: &[&str]| made.is_none_or(|made| made.iter().any(|made| made.iter().eq(path)));
     for edit in edits {
         let Edit::Server { group, value: wanted } = edit else { continue };
@@ -298,8 +298,8 @@ pub fn take_out(text: &str, edits: &[Edit], made: Option<&[Path]>, own: Own) -> 
         };
         let found: BTreeSet<usize> =
             servers.properties().iter().filter(|one| of_poste(one)).map(CstObjectProp::child_index).collect();
-        if cut.out_of(&servers.into(), &found) && was_made(&[group]) {
-            gone.extend(file.object.get(group).filter(says_nothing).map(|one| one.child_index()));
+        if cut.skip_children(&servers.into(), &found) && was_made(&[group]) {
+            removed.extend(file.object.get(group).filter(has_no_comment).map(|one| one.child_index()));
         }
     }
     if let Some(hooks) = object_in(&file.object, HOOKS, HOOKS)? {
@@ -307,20 +307,19 @@ pub fn take_out(text: &str, edits: &[Edit], made: Option<&[Path]>, own: Own) -> 
         for event in hooks.properties() {
             let Some(list) = event.array_value() else { continue };
             let name = event.decoded_name().unwrap_or_default();
-            let is_bare =
-                cut.hooks_out_of(&list, |hook| !own.has_hook(&name, hook, edits.iter().flat_map(Edit::hooks)));
-            if is_bare && was_made(&[HOOKS, &name]) && says_nothing(&event) {
+            let is_bare = cut.skip_hooks(&list, |hook| !own.has_hook(&name, hook, edits.iter().flat_map(Edit::hooks)));
+            if is_bare && was_made(&[HOOKS, &name]) && has_no_comment(&event) {
                 events.insert(event.child_index());
             }
         }
-        if cut.out_of(&hooks.into(), &events) && was_made(&[HOOKS]) {
-            gone.extend(file.object.get(HOOKS).filter(says_nothing).map(|one| one.child_index()));
+        if cut.skip_children(&hooks.into(), &events) && was_made(&[HOOKS]) {
+            removed.extend(file.object.get(HOOKS).filter(has_no_comment).map(|one| one.child_index()));
         }
     }
     if cut.skipped.is_empty() {
         return Ok(text.to_owned());
     }
-    // What such a file must say goes only if nothing else is left.
+    // Default properties are removed only if nothing else is left.
     let defaults = edits.iter().filter_map(|edit| match edit {
         Edit::Default { key, value } if was_made(&[key]) => {
             file.object.get(key).filter(|one| one.to_serde_value_of().as_ref() == Some(value))
@@ -328,15 +327,15 @@ pub fn take_out(text: &str, edits: &[Edit], made: Option<&[Path]>, own: Own) -> 
         _ => None,
     });
     let defaults: BTreeSet<usize> = defaults.map(|one| one.child_index()).collect();
-    if file.object.properties().len() == gone.len() + defaults.len() {
-        gone.extend(defaults);
+    if file.object.properties().len() == removed.len() + defaults.len() {
+        removed.extend(defaults);
     }
-    cut.out_of(&file.object.clone().into(), &gone);
+    cut.skip_children(&file.object.clone().into(), &removed);
     Ok(cut.print(&file.root))
 }
 
-/// No comment is between its name and its value.
-fn says_nothing(property: &CstObjectProp) -> bool {
+/// Whether there is no comment between its name and its value.
+fn has_no_comment(property: &CstObjectProp) -> bool {
     !property.children().iter().any(CstNode::is_comment)
 }
 
@@ -350,21 +349,21 @@ impl PropertyValue for CstObjectProp {
     }
 }
 
-/// What is left out when a file is written again. The parser's own way to remove something takes comments with it.
+/// What to skip when a file is printed. The parser's own way to remove something takes comments with it.
 #[derive(Debug, Default)]
 struct Cut {
-    /// By the way from the root, child by child.
+    /// Paths from the root, as indexes of children.
     skipped: BTreeSet<Vec<usize>>,
 }
 
 impl Cut {
-    /// Leaves children of an object or a list out, with their commas and the space before them. Says whether that leaves
-    /// nothing at all, not even a comment, where there was something of Poste's.
-    fn out_of(&mut self, container: &CstNode, gone: &BTreeSet<usize>) -> bool {
-        if gone.is_empty() {
+    /// Skips children of an object or a list, with their commas and the space before them. Returns whether that leaves
+    /// nothing at all, not even a comment.
+    fn skip_children(&mut self, container: &CstNode, removed: &BTreeSet<usize>) -> bool {
+        if removed.is_empty() {
             return false;
         }
-        let way = way_to(container);
+        let path = path_to(container);
         let children = container.children();
         let is_blank = |child: &CstNode| child.is_whitespace() || child.is_newline();
         let is_element = |child: &CstNode| !child.is_trivia() && !child.is_token();
@@ -373,20 +372,20 @@ impl Cut {
             let next = children.iter().enumerate().skip(at + 1).find(|(_, child)| !child.is_trivia())?;
             Some(next).filter(|(_, child)| child.is_comma()).map(|(at, _)| at)
         };
-        let mut skipped = gone.clone();
-        for &at in gone {
+        let mut skipped = removed.clone();
+        for &at in removed {
             skipped.extend(comma_after(at));
             let before = (0..at).rev().take_while(|&at| is_blank(&children[at]));
             let before: Vec<usize> = before.collect();
             let first = before.last().copied().unwrap_or(at);
-            // A comment to the end of its line needs that end.
+            // A line comment needs its line ending.
             let needed = first.checked_sub(1).is_some_and(|at| is_line_comment(&children[at]));
             skipped.extend(before.into_iter().filter(|&at| !(needed && at == first)));
         }
-        let left: Vec<usize> = elements.iter().copied().filter(|at| !gone.contains(at)).collect();
+        let left: Vec<usize> = elements.iter().copied().filter(|at| !removed.contains(at)).collect();
         match (left.last(), elements.last()) {
-            // The last one had no comma, so the one that is last now has none either.
-            (Some(&left), Some(last)) if gone.contains(last) && comma_after(*last).is_none() => {
+            // The last element had no comma, so the new last one gets none either.
+            (Some(&left), Some(last)) if removed.contains(last) && comma_after(*last).is_none() => {
                 skipped.extend(comma_after(left));
             }
             _ => {}
@@ -395,14 +394,14 @@ impl Cut {
         if is_bare {
             skipped.extend((0..children.len()).filter(|&at| is_blank(&children[at])));
         }
-        let ways = skipped.into_iter().map(|at| way.iter().copied().chain([at]).collect());
-        self.skipped.extend(ways);
+        let paths = skipped.into_iter().map(|at| path.iter().copied().chain([at]).collect());
+        self.skipped.extend(paths);
         is_bare
     }
 
-    /// Every hook of Poste's of which that is said. Says whether the list is bare then.
-    fn hooks_out_of(&mut self, list: &CstArray, mut is_out: impl FnMut(&Value) -> bool) -> bool {
-        let mut gone = BTreeSet::new();
+    /// Skips the hooks of Poste's for which `is_out` is true. Returns whether the list is bare then.
+    fn skip_hooks(&mut self, list: &CstArray, mut is_out: impl FnMut(&Value) -> bool) -> bool {
+        let mut removed = BTreeSet::new();
         for element in list.elements() {
             let hooks = hooks_in(&element);
             let mut is_out =
@@ -410,41 +409,41 @@ impl Cut {
             let out: BTreeSet<usize> = hooks.iter().filter(|hook| is_out(hook)).map(CstNode::child_index).collect();
             match group_in(&element) {
                 _ if out.is_empty() => {}
-                // Somebody put a command of their own beside Poste's.
-                Some(group) if hooks.len() > out.len() => drop(self.out_of(&group.into(), &out)),
-                _ => drop(gone.insert(element.child_index())),
+                // The user put another command beside Poste's.
+                Some(group) if hooks.len() > out.len() => drop(self.skip_children(&group.into(), &out)),
+                _ => drop(removed.insert(element.child_index())),
             }
         }
-        self.out_of(&list.clone().into(), &gone)
+        self.skip_children(&list.clone().into(), &removed)
     }
 
     fn print(&self, root: &CstRootNode) -> String {
         let mut text = String::new();
-        let mut way = Vec::new();
-        self.print_children(&root.children(), &mut way, &mut text);
+        let mut path = Vec::new();
+        self.print_children(&root.children(), &mut path, &mut text);
         text
     }
 
-    fn print_children(&self, children: &[CstNode], way: &mut Vec<usize>, text: &mut String) {
+    fn print_children(&self, children: &[CstNode], path: &mut Vec<usize>, text: &mut String) {
         for (at, child) in children.iter().enumerate() {
-            way.push(at);
-            if !self.skipped.contains(way) {
-                match self.skipped.range(way.clone()..).next().is_some_and(|next| next.starts_with(way)) {
-                    true => self.print_children(&child.children(), way, text),
+            path.push(at);
+            if !self.skipped.contains(path) {
+                match self.skipped.range(path.clone()..).next().is_some_and(|next| next.starts_with(path)) {
+                    true => self.print_children(&child.children(), path, text),
                     false => text.push_str(&child.to_string()),
                 }
             }
-            way.pop();
+            path.pop();
         }
     }
 }
 
-fn way_to(node: &CstNode) -> Vec<usize> {
+fn path_to(node: &CstNode) -> Vec<usize> {
     let ancestors =
         node.ancestors().filter(|ancestor| !ancestor.is_root()).map(|ancestor| CstNode::from(ancestor).child_index());
-    let mut way: Vec<usize> = [node.child_index()].into_iter().chain(ancestors).collect();
-    way.reverse();
-    way
+    let mut path: Vec<usize> = [node.child_index()].into_iter().chain(ancestors).collect();
+    path.reverse();
+    path
 }
 
 fn is_line_comment(node: &CstNode) -> bool {
@@ -460,7 +459,7 @@ pub fn is_empty(text: &str) -> bool {
         && file.root.children().iter().all(bare)
 }
 
-/// The whole file, for whoever wants to read what stands in it.
+/// Parses the whole file.
 pub fn value(text: &str) -> Result<Value, Fault> {
     Ok(File::parse(text)?.root.to_serde_value().unwrap_or_default())
 }

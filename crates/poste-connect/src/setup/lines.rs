@@ -1,6 +1,6 @@
-//! Line ends, kept as they are.
+//! Line endings, kept as they are.
 
-/// How the lines of a text end: as most do, by what its first one does.
+/// The line ending of a text: that of its first line.
 pub fn end_of(text: &str) -> &'static str {
     match text.split_once('\n') {
         Some((first, _)) if first.ends_with('\r') => "\r\n",
@@ -8,7 +8,7 @@ pub fn end_of(text: &str) -> &'static str {
     }
 }
 
-/// A text of ours with these line ends.
+/// Gives a text of Poste's this line ending.
 pub fn with_end(text: &str, end: &str) -> String {
     if end == "\n" { text.to_owned() } else { text.replace('\n', end) }
 }

@@ -1,5 +1,5 @@
-//! What each agent program has to be told so that it finds Poste: which files get which entries, how they get there without
-//! touching anything else, how they are taken out again, and whether it then works.
+//! Connects agent programs to Poste: which files get which entries, how they are added and removed without touching
+//! anything else, and whether the result works.
 
 pub mod files;
 pub mod json;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::shell;
 
-/// Whether one project is set up, or everything its user works on.
+/// Whether to set up one project, or everything the user works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -38,42 +38,42 @@ impl Scope {
     }
 }
 
-/// Whom a process speaks for, and in which office.
+/// The variables that name the agent and the office of a process.
 const AGENT: &str = "POSTE_AGENT";
 const HOME: &str = "POSTE_HOME";
 
-/// How Poste is called from a program's settings.
+/// How a program's settings call Poste.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// `poste`, or where it is when no `PATH` leads to it.
+    /// `poste`, or its full path if `PATH` does not lead to it.
     pub poste: String,
-    /// Whom every session speaks for; without it each says so itself.
+    /// The agent of every session; `None`: each session chooses its own.
     pub agent: Option<String>,
-    /// The office, where it is not the nearest one upward.
+    /// The office, if searching upward does not find it.
     pub office: Option<String>,
 }
 
 impl Invocation {
-    /// What the server and the hooks find in their environment.
+    /// The variables of the server and the hooks.
     pub fn environment(&self) -> Vec<(&'static str, &str)> {
         let agent = self.agent.as_deref().map(|agent| (AGENT, agent));
         let office = self.office.as_deref().map(|office| (HOME, office));
         agent.into_iter().chain(office).collect()
     }
 
-    /// A hook, as a command line.
+    /// The command line of a hook.
     pub fn hook(&self, event: &str, program: poste_verbs::program::Program) -> String {
         let set = self.environment().into_iter().map(|(name, value)| format!("{name}={} ", shell::word(value)));
         format!("{}{} hook {event} --program {program}", set.collect::<String>(), shell::word(&self.poste))
     }
 }
 
-/// One file, and what of Poste's belongs into it.
+/// A file, and what Poste adds to it.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub path: PathBuf,
     pub what: What,
-    /// The folder it must not lead out of, by whatever links.
+    /// The folder that its links must not lead out of.
     pub below: Option<PathBuf>,
 }
 
@@ -83,9 +83,9 @@ pub enum What {
     Toml(toml::Edit),
     /// A section of a Markdown file, which several programs may share.
     Section(String),
-    /// All of it.
+    /// The whole file.
     Whole(String),
-    /// All of it, with a sum that shows whether somebody changed it by hand. Then it is left to them.
+    /// The whole file, with a sum that shows changes by hand. A changed file is left alone.
     Sealed(String),
 }
 
@@ -94,7 +94,7 @@ pub enum What {
 pub struct Fault {
     pub why: String,
     pub hint: Option<String>,
-    /// Something is there that is somebody else's.
+    /// There is a file or an entry that is not Poste's.
     pub is_conflict: bool,
 }
 
@@ -110,12 +110,12 @@ impl Fault {
     fn foreign(group: &str, found: &serde_json::Value) -> Self {
         let words = ours::server_words(found);
         let starts = match words.first() {
-            // Arguments may be somebody's secrets.
+            // Arguments may hold secrets.
             Some(command) => format!("starts {command:?}"),
             None => "starts no command".to_owned(),
         };
         Self::conflict(format!("has an entry {group}.{} that is not Poste's: it {starts}", json::SERVER))
-            .hint("rename that entry, or remove it, and set up again")
+            .hint("rename or remove that entry, and set up again")
     }
 
     #[must_use]

@@ -1,4 +1,4 @@
-//! What in a file of another program is Poste's: told by what it would run, so it is found whoever wrote it there.
+//! Recognizes Poste's entries in files of other programs by what they run, no matter who wrote them.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ pub fn is_server(entry: &Value) -> bool {
     matches!(words.as_slice(), [poste, mcp, ..] if is_poste(poste) && mcp == "mcp")
 }
 
-/// What a server entry starts: a command with arguments, or both in one list.
+/// The words of the command that a server entry starts: a command with arguments, or both in one list.
 pub fn server_words(entry: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let list = |value: &Value| value.as_array().map(|list| list.iter().filter_map(text).collect::<Vec<_>>());
@@ -29,7 +29,7 @@ pub fn is_hook(hook: &Value) -> bool {
     hook.get("command").and_then(Value::as_str).is_some_and(|command| event(command).is_some())
 }
 
-/// Poste's hooks in an element of an event's list: those of a group, or the one it is.
+/// Poste's hooks in an element of an event's list: those of a group, or the element itself.
 pub fn hooks_in(element: &Value) -> Vec<&Value> {
     match element.get("hooks").and_then(Value::as_array) {
         Some(group) => group.iter().filter(|hook| is_hook(hook)).collect(),
@@ -37,7 +37,7 @@ pub fn hooks_in(element: &Value) -> Vec<&Value> {
     }
 }
 
-/// Every command of Poste's among the hooks of a file.
+/// All commands of Poste's among the hooks of a file.
 pub fn commands(file: &Value) -> Vec<String> {
     let Some(events) = file.get("hooks").and_then(Value::as_object) else { return Vec::new() };
     let elements = events.values().filter_map(Value::as_array).flatten();
@@ -59,14 +59,14 @@ pub fn event(command: &str) -> Option<String> {
     (is_hook && words.any(|word| word == "--program")).then_some(event)
 }
 
-/// What of Poste's kind is not taken out with the rest, because it is somebody's own.
+/// Which entries for Poste are the user's own, and are not removed.
 #[derive(Debug, Clone, Copy)]
 pub enum Own<'a> {
-    /// All of it is Poste's.
+    /// None: all of them are Poste's.
     Nothing,
-    /// What is otherwise than Poste writes it.
+    /// Those that differ from what Poste writes.
     Unlike,
-    /// What was there before Poste wrote anything.
+    /// Those that were there before Poste wrote anything.
     Before(&'a Value),
 }
 
@@ -92,13 +92,13 @@ impl Own<'_> {
     }
 }
 
-/// What a hook of Poste's is for.
+/// The event that a hook of Poste's is for.
 pub fn hook_word(hook: &Value) -> Option<String> {
     event(hook.get("command")?.as_str()?)
 }
 
-/// Whether two entries differ in nothing but where Poste is, and whom and which office it is called for: what was said to
-/// `poste setup`, not what somebody wrote.
+/// Whether two entries differ at most in the path of Poste, the agent and the office: what `poste setup` was told, not
+/// what the user wrote.
 fn is_alike(one: &Value, other: &Value) -> bool {
     without_invocation(one) == without_invocation(other)
 }
@@ -134,7 +134,7 @@ fn without_invocation(entry: &Value) -> Value {
     Value::Object(entry.iter().filter_map(keep).collect())
 }
 
-/// The entry that is there, so that it starts Poste as wanted. Whatever else it says is its owner's.
+/// The existing entry, changed to start Poste as wanted. Everything else in it stays.
 pub fn merged(found: &Value, wanted: &Value) -> Value {
     let (Some(found), Some(wanted)) = (found.as_object(), wanted.as_object()) else { return wanted.clone() };
     let mut entry = found.clone();
@@ -154,7 +154,7 @@ pub fn merged(found: &Value, wanted: &Value) -> Value {
         set.retain(|name, _| ![AGENT, HOME].contains(&name.as_str()));
         set.extend(wanted.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         let names: Vec<String> = set.keys().cloned().collect();
-        // A variable that is set must not be let through as well.
+        // A variable that is set must not be passed through as well.
         if let Some(Value::Array(passed)) = entry.get_mut(PASSED) {
             passed.retain(|name| !name.as_str().is_some_and(|name| names.iter().any(|set| set == name)));
         }

@@ -1,4 +1,4 @@
-//! Claude Code's plugin of Poste: server, hooks, commands and skill in one folder.
+//! The plugin for Claude Code: server, hooks, commands and skill in one folder.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn manifest(version: &str) -> Value {
     json!({
         "name": "poste",
         "version": version,
-        "description": "The post office for AI agents: durable mail with claims and receipts, told mid-turn",
+        "description": "The post office for AI agents: durable mail with claims and receipts, mid-turn",
         "author": { "name": "Poste" },
         "license": "MIT OR Apache-2.0",
         "keywords": ["agents", "mail", "mcp", "hooks"],
@@ -50,10 +50,10 @@ fn hook_file(poste: &Invocation) -> Value {
         Edit::Hook { event, value } => Some((event.to_owned(), json!([value]))),
         _ => None,
     });
-    json!({ "description": "Mail that is told in the session", "hooks": hooks.collect::<Map<String, Value>>() })
+    json!({ "description": "Brings mail into the session", "hooks": hooks.collect::<Map<String, Value>>() })
 }
 
 fn pretty(value: &Value) -> String {
-    // It is made of texts and numbers, so there is nothing that could fail.
+    // Formatting texts and numbers cannot fail.
     format!("{value:#}\n")
 }

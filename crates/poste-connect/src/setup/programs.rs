@@ -1,4 +1,4 @@
-//! Which files of each program get which entries. The formats are theirs; where they differ is here and nowhere else.
+//! The files and entries of each program. All differences between their formats are here.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub struct Places {
     /// The top of the project.
     pub project: PathBuf,
     pub home: PathBuf,
-    /// Where programs keep their own files, if their variables say so.
+    /// The settings folders of programs, where their variables name one.
     pub claude: Option<PathBuf>,
     pub codex: Option<PathBuf>,
     pub gemini: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// By the variables that the programs themselves heed.
+    /// Reads the variables that the programs themselves use.
     pub fn new(project: PathBuf, home: PathBuf, variable: impl Fn(&str) -> Option<PathBuf>) -> Self {
         let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
         Self {
@@ -37,7 +37,7 @@ impl Places {
         }
     }
 
-    /// Where what programs remember of a user is kept.
+    /// The user's folder for the state of programs.
     pub fn state(&self) -> PathBuf {
         self.state.clone().unwrap_or_else(|| self.home.join(".local/state"))
     }
@@ -64,7 +64,7 @@ impl Places {
     }
 }
 
-/// The command a program is started by.
+/// The commands that start a program.
 pub fn binaries(program: Program) -> &'static [&'static str] {
     match program {
         Program::ClaudeCode => &["claude"],
@@ -85,7 +85,7 @@ pub fn events(program: Program) -> &'static [(&'static str, &'static str)] {
             ("Stop", "stop"),
             ("SessionEnd", "session-end"),
         ],
-        // Codex tells nobody when a session ends.
+        // Codex has no hook for the end of a session.
         Program::Codex => &[
             ("SessionStart", "session-start"),
             ("UserPromptSubmit", "prompt"),
@@ -116,16 +116,16 @@ pub fn events(program: Program) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// A hook that takes longer is ended by the program; none of Poste's ever should.
+/// The program ends a hook after this time; none of Poste's should ever take that long.
 const HOOK_SECONDS: u64 = 30;
-/// The end of a session waits for nobody.
+/// The end of a session must not take long.
 const END_SECONDS: u64 = 5;
-/// After the default of ten minutes nothing would arm an idle session again.
+/// With the default of ten minutes, an idle session would be left without a waiter.
 const WAITER_SECONDS: u64 = 86_400;
-/// `wait_for_mail` takes as long as it is told to.
+/// Long, because `wait_for_mail` waits as long as its arguments say.
 const TOOL_SECONDS: u64 = 600;
 
-/// Everything that has to be in place for a program.
+/// All files and entries of a program.
 pub fn targets(program: Program, scope: Scope, places: &Places, poste: &Invocation) -> Vec<Target> {
     let folder = places.folder(program, scope);
     let mut targets = Vec::new();
@@ -169,7 +169,7 @@ pub fn targets(program: Program, scope: Scope, places: &Places, poste: &Invocati
             let mut edits = vec![Edit::Default { key: "version", value: json!(1) }];
             edits.extend(hooks(program, poste));
             put(folder.join("hooks.json"), What::Json(edits));
-            // A user's own rules are kept in the program, not in a file.
+            // Cursor keeps a user's rules in the program, not in a file.
             if scope == Scope::Project {
                 put(places.project.join("AGENTS.md"), What::Section(texts::section()));
             }
@@ -178,7 +178,7 @@ pub fn targets(program: Program, scope: Scope, places: &Places, poste: &Invocati
     targets
 }
 
-/// It reads either name, and people have either.
+/// OpenCode reads either name, and people have either.
 fn open_code_file(folder: &Path) -> PathBuf {
     let [plain, with_comments] = ["opencode.json", "opencode.jsonc"].map(|name| folder.join(name));
     match with_comments.symlink_metadata().is_ok() && plain.symlink_metadata().is_err() {
@@ -213,7 +213,7 @@ fn gemini_server(poste: &Invocation) -> Value {
     entry
 }
 
-/// Its servers get a scrubbed environment, in which only these are let through.
+/// Codex scrubs the environment of its servers, and passes only `env_vars` through.
 fn codex_server(poste: &Invocation) -> Value {
     let mut entry = json!({
         "command": poste.poste,
@@ -222,7 +222,7 @@ fn codex_server(poste: &Invocation) -> Value {
         "tool_timeout_sec": TOOL_SECONDS,
     });
     if let Some(set) = environment(poste) {
-        // A variable that is set here must not be let through as well.
+        // A variable that is set here must not be passed through as well.
         let through = entry["env_vars"].as_array_mut();
         through
             .into_iter()
@@ -276,7 +276,7 @@ fn hook(program: Program, poste: &Invocation, event: &str, word: &str) -> Value 
     }
 }
 
-/// What in a file of the program keeps it from running hooks, as it stands there.
+/// The setting in a file of the program that switches hooks off, as written there.
 pub fn hooks_off(program: Program, file: &Value) -> Option<&'static str> {
     let switches: &[(&str, bool, &'static str)] = match program {
         Program::ClaudeCode => &[("/disableAllHooks", true, "disableAllHooks is true")],
@@ -290,15 +290,15 @@ pub fn hooks_off(program: Program, file: &Value) -> Option<&'static str> {
     let off = switches.iter().find(|(path, off, _)| file.pointer(path) == Some(&json!(off)));
     off.map(|(_, _, words)| *words).or_else(|| {
         let disabled = file.pointer("/hooksConfig/disabled").filter(|_| program == Program::Gemini)?.as_array()?;
-        // A hook is named by its name or by its command.
+        // A hook is listed by its name or by its command.
         let is_name = |name: &str| events(program).iter().any(|(_, word)| name == gemini_name(word));
         let is_ours = |name: &str| is_name(name) || ours::event(name).is_some();
         let is_disabled = disabled.iter().filter_map(Value::as_str).any(is_ours);
-        is_disabled.then_some("hooksConfig.disabled names one of Poste's")
+        is_disabled.then_some("hooksConfig.disabled names a hook of Poste's")
     })
 }
 
-/// What in a file of the program keeps it from starting the server.
+/// The setting in a file of the program that switches the server off.
 pub fn server_off(program: Program, file: &Value) -> Option<&'static str> {
     let names = |path: &str| Some(file.pointer(path)?.as_array()?.iter().any(|name| name == super::json::SERVER));
     let is_off = |path: &str| file.pointer(path) == Some(&json!(false));
@@ -314,7 +314,7 @@ pub fn server_off(program: Program, file: &Value) -> Option<&'static str> {
     }
 }
 
-/// What only its user can do, before a program heeds what was written.
+/// What the user has to confirm before a program uses what was written.
 pub fn trust(program: Program, scope: Scope) -> Option<&'static str> {
     match (program, scope) {
         (Program::ClaudeCode, Scope::Project) => {

@@ -1,5 +1,5 @@
-//! Whether what was written works: the server is started as its entry says, the hooks are run as they are written, in an
-//! office that is thrown away afterwards.
+//! Tests what was written: starts the server as its entry says and runs the hooks as they are written, in a temporary
+//! office.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,9 +17,9 @@ use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, 
 use crate::shell;
 use poste_verbs::program::Program;
 
-/// One answer of a server, or the end of one hook, takes no longer.
+/// Timeout for one answer of a server, or for one hook.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than any answer has.
+/// Larger than any answer.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// The tools every agent gets.
@@ -40,9 +40,9 @@ const TOOLS: [&str; 10] = [
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Works,
-    /// It works; the program heeds it once its user has said so.
+    /// It works once the user has confirmed it in the program.
     NeedsTrust,
-    /// This program has no such way.
+    /// The program has no such feature.
     Unavailable,
     Fails,
 }
@@ -65,13 +65,13 @@ impl Finding {
     }
 }
 
-/// What a program would run, read again from its files.
+/// What a program would run, read back from its files.
 #[derive(Debug, Default)]
 pub struct Wiring {
     server: Option<Server>,
     /// Command lines, by their event.
     hooks: BTreeMap<String, String>,
-    /// Why the program does not heed what is there.
+    /// Why the program ignores what is there.
     server_off: Option<String>,
     hooks_off: Option<String>,
 }
@@ -99,14 +99,14 @@ impl Wiring {
                     wiring.take_server(&file, edit.group);
                     wiring.take_switches(program, &target.path, &file);
                 }
-                // A plugin runs what the hooks of other programs are.
+                // The plugin runs the commands that are hooks in other programs.
                 What::Sealed(wanted) if program == Program::OpenCode && text == wanted => {
                     let events = programs::events(program).iter();
                     wiring.hooks = events.map(|(_, word)| ((*word).to_owned(), poste.hook(word, program))).collect();
                 }
                 What::Sealed(_) if program == Program::OpenCode => {
                     wiring.hooks_off =
-                        Some(format!("{} was changed by hand; what it runs is not tried", target.path.display()));
+                        Some(format!("{} was changed by hand and was not tested", target.path.display()));
                 }
                 What::Whole(_) | What::Sealed(_) | What::Section(_) => {}
             }
@@ -114,17 +114,17 @@ impl Wiring {
         wiring
     }
 
-    /// Nothing of Poste's is there.
+    /// Whether there is no entry of Poste's.
     pub fn is_empty(&self) -> bool {
         self.server.is_none() && self.hooks.is_empty()
     }
 
-    /// Whom the server speaks for.
+    /// The agent that the server's entry names.
     pub fn agent(&self) -> Option<&str> {
         self.server.as_ref()?.environment.get(AGENT).map(String::as_str)
     }
 
-    /// The office that is named to the server.
+    /// The office that the server's entry names.
     pub fn office(&self) -> Option<&str> {
         self.server.as_ref()?.environment.get(HOME).map(String::as_str)
     }
@@ -158,31 +158,31 @@ impl Wiring {
     }
 }
 
-/// Tries everything, and never in an office of the user's.
+/// Tests everything, and never in an office of the user's.
 pub fn prove(program: Program, scope: Scope, wiring: &Wiring, poste: &Invocation, executable: &Path) -> Vec<Finding> {
     let trust = programs::trust(program, scope);
     let server = match &wiring.server_off {
         Some(why) => Err(why.clone()),
-        None => wiring.server.as_ref().ok_or_else(|| "its settings name no server poste".to_owned()),
+        None => wiring.server.as_ref().ok_or_else(|| "no server named poste in its settings".to_owned()),
     };
     let listed = Finding::of("listed", server.clone().map(|_| ()), trust);
-    // An office for each, so that what one of them leaves is not taken for what another does.
-    let workshop = || {
-        let opened = Workshop::open(executable, poste.agent.as_deref().unwrap_or("proof"));
-        opened.map_err(|why| format!("no office could be made to try it in: {why}"))
+    // A separate office for each test, so that they do not affect each other.
+    let sandbox = || {
+        let opened = Sandbox::open(executable, poste.agent.as_deref().unwrap_or("proof"));
+        opened.map_err(|why| format!("cannot create a temporary office: {why}"))
     };
-    let tools = server.and_then(|server| workshop()?.tools(server));
+    let tools = server.and_then(|server| sandbox()?.tools(server));
     let hooks = |event: &str| match (&wiring.hooks_off, wiring.hooks.get(event)) {
         (Some(why), _) => Err(why.clone()),
         (None, Some(_)) => Ok(()),
         (None, None) => Err(format!("no hook runs `poste hook {event}`")),
     };
     let begins = || ["session-start", "prompt"].into_iter().try_for_each(hooks);
-    let delivery = begins().and_then(|()| hooks("tool")).and_then(|()| workshop()?.delivery(program, wiring));
-    let stop = begins().and_then(|()| hooks("stop")).and_then(|()| workshop()?.stop(program, wiring));
+    let delivery = begins().and_then(|()| hooks("tool")).and_then(|()| sandbox()?.delivery(program, wiring));
+    let stop = begins().and_then(|()| hooks("stop")).and_then(|()| sandbox()?.stop(program, wiring));
     let wake = match wiring.hooks.get("wait") {
         Some(waiter) => {
-            let tried = begins().and_then(|()| workshop()?.wake(program, wiring, waiter));
+            let tried = begins().and_then(|()| sandbox()?.wake(program, wiring, waiter));
             Finding::of("idle wake", tried, trust)
         }
         None if program == Program::ClaudeCode => Finding::of("idle wake", hooks("wait"), None),
@@ -207,9 +207,9 @@ fn other_wake(program: Program) -> &'static str {
     }
 }
 
-/// An office that nobody needs afterwards, with an agent and somebody who writes to it.
+/// A temporary office with an agent and a sender.
 #[derive(Debug)]
-struct Workshop {
+struct Sandbox {
     folder: tempfile::TempDir,
     executable: PathBuf,
     agent: String,
@@ -218,17 +218,17 @@ struct Workshop {
 const SENDER: &str = "proof-sender";
 const SESSION: &str = "5e70b000-0000-4000-8000-000000000000";
 
-impl Workshop {
+impl Sandbox {
     fn open(executable: &Path, agent: &str) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("poste-proof-").tempdir().map_err(|error| error.to_string())?;
-        let workshop = Self { folder, executable: executable.to_owned(), agent: agent.to_owned() };
+        let sandbox = Self { folder, executable: executable.to_owned(), agent: agent.to_owned() };
         for name in ["home", "project"] {
-            std::fs::create_dir(workshop.folder.path().join(name)).map_err(|error| error.to_string())?;
+            std::fs::create_dir(sandbox.folder.path().join(name)).map_err(|error| error.to_string())?;
         }
-        workshop.poste(&["init"])?;
-        workshop.poste(&["register", agent])?;
-        workshop.poste(&["register", SENDER])?;
-        Ok(workshop)
+        sandbox.poste(&["init"])?;
+        sandbox.poste(&["register", agent])?;
+        sandbox.poste(&["register", SENDER])?;
+        Ok(sandbox)
     }
 
     fn project(&self) -> PathBuf {
@@ -239,7 +239,7 @@ impl Workshop {
         self.project().join(".poste")
     }
 
-    /// A program in an environment of its own: what this process is and speaks for must not get into the proof.
+    /// A command with a clean environment: the identity of this process must not get into the proof.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.project()).env_clear().env("HOME", self.folder.path().join("home"));
@@ -252,7 +252,7 @@ impl Workshop {
         command
     }
 
-    /// Our own part: what the other side does.
+    /// Runs a command of this program, for what the test itself does.
     fn poste(&self, arguments: &[&str]) -> Result<Value, String> {
         let mut command = self.command(&self.executable);
         command.args(arguments).arg("--json");
@@ -263,17 +263,17 @@ impl Workshop {
         }
     }
 
-    /// Says something to the agent; what came of it can be told by the word in it.
+    /// Sends mail to the agent; the word identifies it in what is printed later.
     fn write(&self, word: &str) -> Result<Value, String> {
         let subject = format!("Proof {word}");
         self.poste(&["send", &self.agent, &subject, "Is this seen?", "--type", "alert", "--as", SENDER])
     }
 
     fn tools(&self, server: &Server) -> Result<(), String> {
-        let [program, arguments @ ..] = server.words.as_slice() else { return Err("its entry starts nothing".into()) };
+        let [program, arguments @ ..] = server.words.as_slice() else { return Err("its entry has no command".into()) };
         let mut command = self.command(Path::new(program));
-        // Whatever else the entry sets could make anything run, and a project that was cloned must not decide that.
-        command.args(sheltered_arguments(arguments));
+        // Other variables of the entry could make anything run, and a cloned project must not decide that.
+        command.args(without_identity(arguments));
         command.env("POSTE_HOME", self.office()).env("POSTE_AGENT", &self.agent);
         let mut client = Client::start(command).map_err(|error| format!("{program} does not start: {error}"))?;
         let hello = json!({
@@ -297,7 +297,7 @@ impl Workshop {
         let inbox = client.call("check_inbox", &json!({}))?;
         match inbox.to_string().contains(word) {
             true => Ok(()),
-            false => Err("a message that was sent with send_message is not in check_inbox".into()),
+            false => Err("a message sent with send_message is not in check_inbox".into()),
         }
     }
 
@@ -309,16 +309,16 @@ impl Workshop {
         }
     }
 
-    /// As a program runs it: by a shell. An office of the user's that it names is not the one to try it in.
+    /// Runs the line in a shell, as a program does, but with the temporary office in place of one that it names.
     fn hook_command(&self, line: &str) -> Command {
         let mut command = self.command(Path::new("/bin/sh"));
-        command.arg("-c").arg(sheltered(line, &self.office())).env("POSTE_AGENT", &self.agent);
-        // Claude Code says so where somebody sits before it; only there the waiter waits.
+        command.arg("-c").arg(with_office(line, &self.office())).env("POSTE_AGENT", &self.agent);
+        // Claude Code sets this when a person is at the terminal; only then does the waiter wait.
         command.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
         command
     }
 
-    /// What programs tell their hooks, all of it in one.
+    /// Input for hooks, with the fields of all programs.
     fn input(&self, program: Program, event: &str) -> String {
         let native =
             programs::events(program).iter().find(|(_, word)| *word == event).map_or("Stop", |(native, _)| native);
@@ -342,7 +342,7 @@ impl Workshop {
         .to_string()
     }
 
-    /// A session begins, and its first turn.
+    /// Begins a session and its first turn.
     fn begin(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
         self.hook(program, "session-start", &wiring.hooks["session-start"])?;
         self.hook(program, "prompt", &wiring.hooks["prompt"])?;
@@ -356,7 +356,7 @@ impl Workshop {
         let said = self.hook(program, "tool", &wiring.hooks["tool"])?;
         match said.out.contains(word) {
             true => Ok(()),
-            false => Err(format!("mail that came mid-turn was not told: the hook said {:?}", short(&said.out))),
+            false => Err(format!("mail that came mid-turn was not shown: the hook said {:?}", short(&said.out))),
         }
     }
 
@@ -386,11 +386,11 @@ impl Workshop {
         start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = start.spawn().map_err(|error| error.to_string())?;
         let mut running = Running::new(child, &self.input(program, "stop")).map_err(|error| error.to_string())?;
-        // It must wait: exit code 2 may also mean that it did not understand.
+        // It must wait: exit code 2 may also mean that its command line is invalid.
         std::thread::sleep(Duration::from_millis(200));
         if running.is_over() {
             let ran = running.end(PATIENCE).map_err(|error| error.to_string())?;
-            return Err(format!("the waiter ended before any mail came: {}", ran.why()));
+            return Err(format!("the waiter ended before mail came: {}", ran.why()));
         }
         let word = "wake-up";
         let written = self.write(word);
@@ -398,14 +398,14 @@ impl Workshop {
         written?;
         match ran.code {
             Some(2) if ran.err.contains(word) || ran.out.contains(word) => Ok(()),
-            Some(2) => Err(format!("the waiter woke the session and did not say why: {:?}", short(&ran.err))),
+            Some(2) => Err(format!("the waiter woke the session but did not say why: {:?}", short(&ran.err))),
             _ => Err(format!("the waiter did not wake the session: {}", ran.why())),
         }
     }
 }
 
-/// Without those by which the server would speak elsewhere, or for somebody else.
-fn sheltered_arguments(arguments: &[String]) -> Vec<&String> {
+/// Without arguments that name another office, agent or session.
+fn without_identity(arguments: &[String]) -> Vec<&String> {
     const ELSEWHERE: [&str; 3] = ["--office", "--as", "--session"];
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
@@ -419,8 +419,8 @@ fn sheltered_arguments(arguments: &[String]) -> Vec<&String> {
     kept
 }
 
-/// The command line with another office.
-fn sheltered(line: &str, office: &Path) -> String {
+/// Replaces the office in a command line.
+fn with_office(line: &str, office: &Path) -> String {
     let Ok(words) = shell_words::split(line) else { return line.to_owned() };
     let mut leading = true;
     let words = words.into_iter().map(|word| {
@@ -437,7 +437,7 @@ fn sheltered(line: &str, office: &Path) -> String {
 /// How a process ended.
 #[derive(Debug)]
 struct Ran {
-    /// `None`: it took too long and was ended.
+    /// `None`: it timed out and was killed.
     code: Option<i32>,
     out: String,
     err: String,
@@ -448,14 +448,14 @@ impl Ran {
         let said = if self.err.trim().is_empty() { &self.out } else { &self.err };
         let said = short(said);
         match self.code {
-            None => format!("it took longer than {} s", PATIENCE.as_secs()),
+            None => format!("timed out after {} s", PATIENCE.as_secs()),
             Some(code) if said.is_empty() => format!("exit code {code}"),
             Some(code) => format!("exit code {code}, {said:?}"),
         }
     }
 }
 
-/// One line of what a process said.
+/// The first line of what a process printed.
 fn short(text: &str) -> String {
     const CHARS_MAX: usize = 160;
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
@@ -470,7 +470,7 @@ fn run(mut command: Command, input: &str) -> io::Result<Ran> {
     Running::new(command.spawn()?, input)?.end(PATIENCE)
 }
 
-/// A process with its group: whatever it started ends with it.
+/// A process with its group, so that everything it started ends with it.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -485,7 +485,7 @@ impl Running {
         let err = collect(child.stderr.take().ok_or_else(missing)?);
         let mut stdin = child.stdin.take().ok_or_else(missing)?;
         let input = input.to_owned();
-        // Whoever does not read its input closes the pipe; that is its right.
+        // A process may close the pipe without reading its input.
         std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         Ok(Self { child, out, err })
     }
@@ -496,7 +496,7 @@ impl Running {
 
     fn end(mut self, patience: Duration) -> io::Result<Ran> {
         let status = wait(&mut self.child, patience)?;
-        // What it left running holds its pipes.
+        // Processes it left running hold its pipes.
         kill_group(&self.child);
         let said = |from: &Receiver<String>| from.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
         let code = status.map(|status| status.code().unwrap_or(128));
@@ -514,7 +514,7 @@ fn collect(from: impl Read + Send + 'static) -> Receiver<String> {
     received
 }
 
-/// `None`: it took too long, and was ended.
+/// `None`: it timed out and was killed.
 fn wait(child: &mut Child, patience: Duration) -> io::Result<Option<std::process::ExitStatus>> {
     let until = Instant::now() + patience;
     loop {
@@ -537,7 +537,7 @@ fn kill_group(child: &Child) {
     }
 }
 
-/// The other side of an MCP server: one JSON a line.
+/// The client of an MCP server: one JSON message per line.
 #[derive(Debug)]
 struct Client {
     child: Child,
@@ -569,9 +569,9 @@ impl Client {
     }
 
     fn send(&mut self, message: &Value) -> Result<(), String> {
-        let gone = |error: io::Error| format!("the server takes nothing: {error}");
-        let stdin = self.child.stdin.as_mut().ok_or("the server takes nothing")?;
-        writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(gone)
+        let failed = |error: io::Error| format!("cannot write to the server: {error}");
+        let stdin = self.child.stdin.as_mut().ok_or("cannot write to the server")?;
+        writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(failed)
     }
 
     fn tell(&mut self, method: &str) -> Result<(), String> {
@@ -592,13 +592,13 @@ impl Client {
                 Err(RecvTimeoutError::Disconnected) => {
                     let said = short(&self.err.recv_timeout(Duration::from_secs(1)).unwrap_or_default());
                     let said = if said.is_empty() { String::new() } else { format!(": {said:?}") };
-                    return Err(format!("the server ended at {method}{said}"));
+                    return Err(format!("the server exited at {method}{said}"));
                 }
             };
             let Ok(answer) = serde_json::from_str::<Value>(&line) else {
-                return Err(format!("the server answered {method} with what is no JSON: {:?}", short(&line)));
+                return Err(format!("the server's answer to {method} is not valid JSON: {:?}", short(&line)));
             };
-            // What it tells unasked is not the answer.
+            // Notifications are not the answer.
             if answer["id"] != id {
                 continue;
             }
@@ -626,7 +626,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // A server ends when nobody can write to it any more.
+        // A server ends when its stdin is closed.
         drop(self.child.stdin.take());
         let _ = wait(&mut self.child, Duration::from_secs(2));
         kill_group(&self.child);
@@ -638,12 +638,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_office_of_the_users_is_never_tried() {
+    fn hooks_are_tested_in_the_temporary_office() {
         let office = Path::new("/tmp/a b/.poste");
         let line = "POSTE_AGENT=ann POSTE_HOME='/home/ann/x y/.poste' '/opt/my poste' hook stop --program codex";
         let wanted = "POSTE_AGENT=ann POSTE_HOME='/tmp/a b/.poste' '/opt/my poste' hook stop --program codex";
-        assert_eq!(sheltered(line, office), wanted);
+        assert_eq!(with_office(line, office), wanted);
         let plain = "poste hook stop --program codex";
-        assert_eq!(sheltered(plain, office), plain);
+        assert_eq!(with_office(plain, office), plain);
     }
 }

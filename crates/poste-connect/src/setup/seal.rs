@@ -1,13 +1,13 @@
-//! Files that are all Poste's carry a sum of themselves: what does not fit it was changed by hand.
+//! Files that are all Poste's contain a sum of themselves: if it does not match, the file was changed by hand.
 
 const MARK: &str = "poste setup, sum ";
 
-/// The text with a last line that holds its sum, as a comment of its language.
+/// Adds a last line with the sum of the text, as a comment of its language.
 pub fn seal(text: &str, open: &str, close: &str) -> String {
     format!("{text}{open}{MARK}{}{close}\n", sum(text))
 }
 
-/// Whether it is as some version of Poste wrote it.
+/// Whether it is unchanged since some version of Poste wrote it.
 pub fn is_whole(text: &str) -> bool {
     let Some((before, last)) = text.strip_suffix('\n').and_then(|text| text.rsplit_once('\n')) else { return false };
     let Some((_, after)) = last.split_once(MARK) else { return false };

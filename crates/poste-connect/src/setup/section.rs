@@ -1,19 +1,19 @@
-//! A section of Poste's in a Markdown file of somebody else's, between two marks.
+//! Poste's section in a Markdown file, between two marks.
 
 use super::Fault;
 use super::lines;
 use super::seal;
 
 const BEGIN: &str = "<!-- poste: begin, written by `poste setup` -->";
-/// With a sum of what is between, which shows whether somebody changed it by hand.
+/// Followed by a sum of the section, which shows changes by hand.
 const END: &str = "<!-- poste: end";
 const END_CLOSE: &str = "-->";
 
-/// Where the section is, marks and the line end after it included.
+/// The range of the section, including its marks and the line ending after it.
 fn find(text: &str) -> Result<Option<std::ops::Range<usize>>, Fault> {
     let broken = || {
         Fault::malformed("has only one of the two marks of Poste's section, or several of them")
-            .hint(format!("leave one `{BEGIN}` and one `{END} {END_CLOSE}`, or none"))
+            .hint(format!("keep one `{BEGIN}` and one `{END} {END_CLOSE}`, or none"))
     };
     match (text.matches(BEGIN).count(), text.matches(END).count()) {
         (0, 0) => return Ok(None),
@@ -35,7 +35,7 @@ fn section(body: &str, end: &str) -> String {
     lines::with_end(&format!("{BEGIN}\n{body}{END}, sum {} {END_CLOSE}\n", seal::sum(&body)), end)
 }
 
-/// Whether somebody changed what is between the marks.
+/// Whether the text between the marks was changed by hand.
 pub fn is_edited(text: &str) -> Result<bool, Fault> {
     let Some(found) = find(text)? else { return Ok(false) };
     let found = text[found].replace("\r\n", "\n");
@@ -44,12 +44,12 @@ pub fn is_edited(text: &str) -> Result<bool, Fault> {
     Ok(end.contains(", sum ") && !end.contains(&seal::sum(body.strip_prefix('\n').unwrap_or(body))))
 }
 
-/// Puts the section at the end, or in place of the one that is there.
+/// Appends the section, or replaces an existing one.
 pub fn apply(text: &str, body: &str) -> Result<String, Fault> {
     let end = lines::end_of(text);
     let section = section(body, end);
     if let Some(found) = find(text)? {
-        // The line end after it is not part of it: the file may end there.
+        // The line ending after it does not count: the file may end there.
         if text[found.clone()].trim_end() == section.trim_end() {
             return Ok(text.to_owned());
         }
@@ -65,7 +65,7 @@ pub fn apply(text: &str, body: &str) -> Result<String, Fault> {
     Ok(after + &section)
 }
 
-/// Takes the section out, with the empty line before it.
+/// Removes the section and the empty line before it.
 pub fn take_out(text: &str) -> Result<String, Fault> {
     let Some(found) = find(text)? else { return Ok(text.to_owned()) };
     let before = &text[..found.start];

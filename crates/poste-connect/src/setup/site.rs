@@ -1,4 +1,4 @@
-//! What is set up, for which programs, and from where.
+//! Finds what a set-up works on: the project, its office and the agent programs.
 
 use std::path::{Path, PathBuf};
 
@@ -14,31 +14,31 @@ use super::programs::{self, Places};
 use super::proof::{self, Finding, State, Wiring};
 use super::{Invocation, Scope, Target, plugin};
 
-/// Where a command was started, and what it was asked for.
+/// Where a command was started, and its options.
 #[derive(Debug)]
 pub struct Start {
     pub scope: Scope,
     pub cwd: PathBuf,
     pub home: PathBuf,
-    /// The environment, as far as programs keep their settings by it.
+    /// Looks up the variables that name settings folders.
     pub variable: fn(&str) -> Option<PathBuf>,
-    /// The office that was named, if one was.
+    /// The office named by an option or a variable.
     pub explicit_office: Option<PathBuf>,
     pub executable: PathBuf,
     /// The folders of `PATH`.
     pub search: Vec<PathBuf>,
     pub agent: Option<Name>,
     pub plugin: Option<PathBuf>,
-    /// Of this program.
+    /// The version of this program.
     pub version: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ProgramView {
     pub program: String,
-    /// What was tried. Empty if nothing was.
+    /// What was tested. Empty if nothing was.
     pub proof: Vec<ProofView>,
-    /// What its user has to do, once.
+    /// What the user has to do, once.
     pub trust: Option<String>,
 }
 
@@ -51,17 +51,17 @@ pub struct ProofView {
     pub note: Option<String>,
 }
 
-/// What is done for one program.
+/// The set-up of one program.
 #[derive(Debug)]
 pub struct Job {
     pub program: Program,
     pub poste: Invocation,
-    /// A name that was not given now, but stands in its files.
+    /// The agent named in its files, when no option names one.
     pub kept_agent: Option<String>,
     pub targets: Vec<Target>,
 }
 
-/// What is set up, and from where.
+/// The project, office and options of a set-up.
 #[derive(Debug)]
 pub struct Site {
     pub scope: Scope,
@@ -71,15 +71,15 @@ pub struct Site {
     /// The folder of the office, for a project.
     pub office: Option<PathBuf>,
     search: Vec<PathBuf>,
-    /// A `poste` that the PATH leads to and that is not this one.
+    /// The `poste` on the PATH, if it is not this one.
     pub other_poste: Option<PathBuf>,
-    /// The folder of the plugin, if it is one.
+    /// The folder of the plugin, if one is written.
     pub plugin: Option<PathBuf>,
     version: &'static str,
 }
 
 impl Site {
-    /// Looks around where a command was started.
+    /// Finds the project and its office from where a command was started.
     pub fn find(start: &Start, opens: impl Fn(&Path) -> bool) -> Result<Self> {
         let Start { scope, cwd, home, explicit_office, .. } = start;
         let plugin = start.plugin.as_ref().map(|folder| plain_path(&cwd.join(folder)));
@@ -89,7 +89,7 @@ impl Site {
             upward.as_deref().and_then(Path::parent).filter(|folder| cwd.starts_with(folder)).map(Path::to_owned);
         let project = repository_top(cwd).or(beside).unwrap_or_else(|| cwd.clone());
         let places = Places::new(project, home.clone(), start.variable);
-        // Where it was set up for an office elsewhere, that is the one that is meant.
+        // A project that was set up for an office elsewhere keeps that office.
         let named = match (scope, explicit_office) {
             (Scope::Project, None) => named_office(&places).filter(|office| opens(office)),
             _ => None,
@@ -106,7 +106,7 @@ impl Site {
         {
             return Err(no_office(format!("there is no office at {}", office.display())));
         }
-        // The programs look for the office from the project upward, as every command does.
+        // Programs search for the office from the project upward, as every command does.
         let found = discover::find(&places.project).and_then(|found| found.canonicalize().ok());
         let is_named = explicit_office.is_some() || named.is_some();
         let elsewhere = office.clone().filter(|office| is_named && found.as_ref() != Some(office));
@@ -120,14 +120,13 @@ impl Site {
         Ok(Self { scope, places, poste, executable, office, search, other_poste, plugin, version: start.version })
     }
 
-    /// The programs to set up: those that are named, or those that are found here.
+    /// The programs to set up: those that are named, otherwise those that are found here.
     pub fn programs(&self, named: Option<Vec<Program>>) -> Result<Vec<Program>> {
         if self.plugin.is_some() {
             return match named.as_deref() {
                 None | Some([Program::ClaudeCode]) => Ok(vec![Program::ClaudeCode]),
                 Some(_) => {
-                    Err(Error::usage("only Claude Code knows such plugins")
-                        .hint("poste setup claude-code --plugin DIR"))
+                    Err(Error::usage("only claude-code supports --plugin").hint("poste setup claude-code --plugin DIR"))
                 }
             };
         }
@@ -135,12 +134,12 @@ impl Site {
             named.unwrap_or_else(|| Program::ALL.into_iter().filter(|program| self.is_here(*program)).collect());
         match programs.is_empty() {
             false => Ok(programs),
-            true => Err(Error::not_found("none of the agent programs Poste knows was found here")
+            true => Err(Error::not_found("no supported agent program was found")
                 .hint("name one: poste setup claude-code (or codex, gemini, opencode, cursor, all)")),
         }
     }
 
-    /// Its command can be found, or it has left its settings somewhere.
+    /// Whether its command is on the PATH, or it has a settings folder.
     fn is_here(&self, program: Program) -> bool {
         let is_command =
             |folder: &PathBuf| programs::binaries(program).iter().any(|name| is_program(&folder.join(name)));
@@ -166,14 +165,14 @@ impl Site {
         }
     }
 
-    /// Whether it is set up in this scope too, in other files.
+    /// Whether it is also set up in this scope, in other files.
     pub fn is_set_up(&self, job: &Job, scope: Scope) -> bool {
         let mut targets = self.targets(job.program, scope, &job.poste);
         targets.retain(|target| job.targets.iter().all(|here| here.path != target.path));
         !Wiring::read(job.program, &targets, &job.poste).is_empty()
     }
 
-    /// Where it is kept what was changed: in the office, or with what else is kept of this user on this machine.
+    /// Stores what was changed: in the office, or in the user's folder for the state of programs.
     pub fn memory(&self) -> Memory {
         match &self.office {
             Some(office) => Memory::new(office.join("setup"), office.parent().unwrap_or(office)),
@@ -181,7 +180,7 @@ impl Site {
         }
     }
 
-    /// A program that was set up, or taken out. Tries what was written, if so wanted.
+    /// The view of a program that was set up or removed. Tests what was written if `is_tried`.
     pub fn view(&self, job: &Job, is_removed: bool, is_tried: bool) -> ProgramView {
         let Job { program, poste, targets, .. } = job;
         let program = *program;
@@ -205,17 +204,17 @@ impl Site {
     }
 }
 
-/// The office that the files of a project name, if it is still there.
+/// The office that the files of a project name, if it still exists.
 fn named_office(places: &Places) -> Option<PathBuf> {
-    let nobody = Invocation { poste: "poste".to_owned(), agent: None, office: None };
+    let unnamed = Invocation { poste: "poste".to_owned(), agent: None, office: None };
     let named = Program::ALL.into_iter().filter_map(|program| {
-        let targets = programs::targets(program, Scope::Project, places, &nobody);
-        Wiring::read(program, &targets, &nobody).office().map(PathBuf::from)
+        let targets = programs::targets(program, Scope::Project, places, &unnamed);
+        Wiring::read(program, &targets, &unnamed).office().map(PathBuf::from)
     });
     named.filter(|office| office.is_absolute() && office.is_dir()).find_map(|office| office.canonicalize().ok())
 }
 
-/// Without `..`, as far as it is there already.
+/// Resolves links and `..`, as far as the path exists.
 fn plain_path(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(plain), _, _) => plain,
@@ -224,7 +223,7 @@ fn plain_path(path: &Path) -> PathBuf {
     }
 }
 
-/// `poste`, if that is what leads here; else where this program is, and what the PATH leads to.
+/// How to call Poste: `poste` if the PATH leads to this program, otherwise its full path and the `poste` on the PATH.
 fn called(executable: &Path, search: &[PathBuf]) -> Result<(String, Option<PathBuf>)> {
     let itself = executable.canonicalize().unwrap_or_else(|_| executable.to_owned());
     let first = search.iter().map(|folder| folder.join("poste")).find(|path| is_program(path));
@@ -241,8 +240,9 @@ fn is_program(path: &Path) -> bool {
 
 fn text(path: &Path) -> Result<String> {
     let text = path.to_str().filter(|text| !text.contains(char::is_control));
-    text.map(str::to_owned)
-        .ok_or_else(|| Error::usage(format!("{} cannot be written into settings: it is no plain text", path.display())))
+    text.map(str::to_owned).ok_or_else(|| {
+        Error::usage(format!("{} cannot be written into settings: it is not plain text", path.display()))
+    })
 }
 
 fn state_word(state: State) -> &'static str {

@@ -1,16 +1,16 @@
-//! What is written for agents to read, and for programs to run.
+//! Texts that set-up writes, for agents to read and for programs to run.
 
 use super::Invocation;
 use super::seal::seal;
 
-/// The six verbs, in less than 400 tokens: it is in every context.
+/// The six verbs, in less than 400 tokens, because it is in every context.
 const VERBS: &str = include_str!("texts/verbs.md");
 const SKILL_HEAD: &str = include_str!("texts/skill-head.md");
 const OPEN_CODE_PLUGIN: &str = include_str!("texts/opencode.js");
 
 pub const PLUGIN_README: &str = include_str!("texts/plugin-readme.md");
 
-/// Its slash commands, by name.
+/// The slash commands of the plugin, by name.
 pub const COMMANDS: [(&str, &str); 5] = [
     ("inbox", include_str!("texts/commands/inbox.md")),
     ("handoff", include_str!("texts/commands/handoff.md")),
@@ -19,7 +19,7 @@ pub const COMMANDS: [(&str, &str); 5] = [
     ("close-session", include_str!("texts/commands/close-session.md")),
 ];
 
-/// A section for programs that know no skills.
+/// A section for programs without skills.
 pub fn section() -> String {
     format!("## Poste: mail between agents\n\n{}", VERBS.trim())
 }
@@ -29,7 +29,7 @@ pub fn skill() -> String {
     seal(&format!("{SKILL_HEAD}\n# Mail between agents\n\n{}\n\n", VERBS.trim()), "<!-- ", " -->")
 }
 
-/// OpenCode has no hooks that are commands: a plugin runs them.
+/// OpenCode runs no hook commands: a plugin runs them.
 pub fn open_code_plugin(poste: &Invocation) -> String {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     let set: Vec<String> =

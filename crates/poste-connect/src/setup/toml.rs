@@ -1,5 +1,5 @@
-//! Edits a TOML file in place: a table of Poste's is put at the end, and cut out again. The rest is never written anew, so
-//! it stays byte for byte, line ends included.
+//! Edits a TOML file in place: Poste's table is appended, and cut out again. The rest is not rewritten, so it stays
+//! byte for byte, including line endings.
 
 use serde_json::Value;
 use toml_edit::DocumentMut;
@@ -17,7 +17,7 @@ pub struct Edit {
     pub value: Value,
 }
 
-/// As it is written: texts, numbers, lists of texts and objects of texts.
+/// As a TOML value: texts, numbers, lists of texts and objects of texts.
 fn of_plain(value: &Value) -> toml_edit::Value {
     written(value).parse().unwrap_or_else(|_| value.to_string().into())
 }
@@ -25,16 +25,16 @@ fn of_plain(value: &Value) -> toml_edit::Value {
 fn parse(text: &str) -> Result<DocumentMut, Fault> {
     text.parse::<DocumentMut>().map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-        Fault::malformed(format!("is no TOML: {} in line {line}", error.message()))
+        Fault::malformed(format!("is not valid TOML: {} in line {line}", error.message()))
     })
 }
 
-/// Poste's entry, or somebody else's under its name.
+/// The entry under Poste's name, whoever wrote it.
 fn entry(document: &DocumentMut, group: &str) -> Option<Value> {
     Some(plain(document.get(group)?.get(SERVER)?))
 }
 
-/// As JSON, to be compared.
+/// As JSON, for comparison.
 fn plain(item: &toml_edit::Item) -> Value {
     use toml_edit::Value as Toml;
     fn of_value(value: &Toml) -> Value {
@@ -59,16 +59,16 @@ fn plain(item: &toml_edit::Item) -> Value {
     }
 }
 
-/// The whole file, for whoever wants to read what stands in it.
+/// Parses the whole file.
 pub fn value(text: &str) -> Result<Value, Fault> {
     Ok(plain(parse(text)?.as_item()))
 }
 
-/// Puts the table at the end, or uses the one that is there, which so keeps what else somebody wrote into it.
+/// Appends the table, or updates the existing one, which keeps what the user added to it.
 pub fn apply(text: &str, edit: &Edit) -> Result<String, Fault> {
     let document = parse(text)?;
     if let Some(found) = entry(&document, edit.group) {
-        return put_over(text, document, &found, edit);
+        return update_server(text, document, &found, edit);
     }
     let before = plain(document.as_item());
     let end = lines::end_of(text);
@@ -80,21 +80,21 @@ pub fn apply(text: &str, edit: &Edit) -> Result<String, Fault> {
         after.push_str(end);
     }
     after.push_str(&lines::with_end(&table(edit), end));
-    // A group that is written in one line cannot be continued by a table.
+    // A group that is written in one line cannot be extended by a table.
     let is_closed = || {
-        Fault::malformed(format!("has a {} to which nothing can be added at the end of the file", edit.group))
+        Fault::malformed(format!("has a {} that cannot be extended at the end of the file", edit.group))
             .hint(format!("write it as tables: [{}.NAME]", edit.group))
     };
     let written = parse(&after).map_err(|_| is_closed())?;
     match entry(&written, edit.group).as_ref() == Some(&edit.value)
-        && without(&written, edit.group) == before_without(before, edit.group)
+        && without(&written, edit.group) == value_without(before, edit.group)
     {
         true => Ok(after),
         false => Err(is_closed()),
     }
 }
 
-fn put_over(text: &str, mut document: DocumentMut, found: &Value, edit: &Edit) -> Result<String, Fault> {
+fn update_server(text: &str, mut document: DocumentMut, found: &Value, edit: &Edit) -> Result<String, Fault> {
     let wanted = ours::merged(found, &edit.value);
     if !ours::is_server(found) {
         return Err(Fault::foreign(edit.group, found));
@@ -138,12 +138,12 @@ fn set(item: &mut toml_edit::Item, wanted: &Value) {
     }
 }
 
-/// What else is in the file. A group that is only there for Poste is none.
+/// The rest of the file. A group that holds only Poste's entry does not count.
 fn without(document: &DocumentMut, group: &str) -> Value {
-    before_without(plain(document.as_item()), group)
+    value_without(plain(document.as_item()), group)
 }
 
-fn before_without(mut value: Value, group: &str) -> Value {
+fn value_without(mut value: Value, group: &str) -> Value {
     let Some(all) = value.as_object_mut() else { return value };
     if let Some(servers) = all.get_mut(group).and_then(Value::as_object_mut) {
         servers.shift_remove(SERVER);
@@ -154,7 +154,7 @@ fn before_without(mut value: Value, group: &str) -> Value {
     value
 }
 
-/// Cuts the table out, with the empty line before it.
+/// Removes the table and the empty line before it.
 pub fn take_out(text: &str, edit: &Edit, own: Own) -> Result<String, Fault> {
     let document = parse(text)?;
     let is_ours = |found: &Value| ours::is_server(found) && !own.has_server(edit.group, found, &edit.value);
@@ -165,7 +165,7 @@ pub fn take_out(text: &str, edit: &Edit, own: Own) -> Result<String, Fault> {
     if let Some(cut) = cut(text, edit.group).filter(|cut| is_right(cut)) {
         return Ok(cut);
     }
-    // Written in another way than Poste writes it.
+    // It is not written the way Poste writes it.
     let mut document = document;
     if let Some(servers) = document.get_mut(edit.group).and_then(toml_edit::Item::as_table_like_mut) {
         servers.remove(SERVER);
@@ -184,7 +184,7 @@ fn cut(text: &str, group: &str) -> Option<String> {
     let first = all.iter().position(|line| line.trim() == header)?;
     let is_next = |line: &&str| line.trim_start().starts_with('[') && !line.trim_start().starts_with(&below);
     let next = all[first + 1..].iter().position(is_next).map_or(all.len(), |position| first + 1 + position);
-    // What stands before the next table is about that one.
+    // Comments before the next table belong to that one.
     let is_ours = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let last = first + all[first..next].iter().rposition(is_ours)?;
     let first = if first > 0 && all[first - 1].trim().is_empty() { first - 1 } else { first };

@@ -1,4 +1,4 @@
-//! Setting programs up, from the files to whether it works, or taking everything out again.
+//! Runs a set-up, from writing the files to testing them, or removes it again.
 
 use poste_core::text::count;
 use poste_verbs::program::Program;
@@ -11,18 +11,18 @@ use super::files::{Change, FileFault, Outcome, Plan};
 use super::site::{Job, ProgramView, Site};
 use crate::shell;
 
-/// What is to be done to the files of programs.
+/// The options of a set-up.
 #[derive(Debug, Clone, Default)]
 pub struct Work {
-    /// Otherwise those that are found.
+    /// `None`: those that are found.
     pub programs: Option<Vec<Program>>,
-    /// Take everything out again.
+    /// Remove the set-up.
     pub remove: bool,
     /// Write nothing.
     pub dry_run: bool,
-    /// Try what was written.
+    /// Test what was written.
     pub proof: bool,
-    /// An office was named, which not every scope heeds.
+    /// An office was named, which `--scope user` ignores.
     pub is_office_named: bool,
 }
 
@@ -68,16 +68,16 @@ impl From<FileFault> for Error {
         let left: Vec<String> = fault.left.iter().map(|path| path.display().to_string()).collect();
         let error = match left.is_empty() {
             true => Self::new(kind, format!("{fault}; nothing was changed")),
-            false => Self::new(kind, format!("{fault}; what was changed before could not all be put back"))
+            false => Self::new(kind, format!("{fault}; not all files changed before that could be restored"))
                 .cause(format!("still changed: {}", left.join(", ")))
-                .hint("take it out again: poste setup --remove"),
+                .hint("remove the set-up: poste setup --remove"),
         };
         fault.fault.hint.into_iter().fold(error.code(code), Error::hint)
     }
 }
 
 impl Site {
-    /// Writes what the programs have to be told, or takes it out, and tells what came of it.
+    /// Writes or removes the entries of the programs, and reports the outcome.
     pub fn set_up(&self, work: &Work) -> Result<Answered<SetupAnswer>> {
         let programs = self.programs(work.programs.clone())?;
         let jobs: Vec<Job> = programs.into_iter().map(|program| self.job(program)).collect();
@@ -108,7 +108,7 @@ impl Site {
             files: changes.iter().map(|change| file_view(change, work.dry_run)).collect(),
         });
         if changed && !work.dry_run {
-            answered = answered.stored(if work.remove { "the set-up is taken out" } else { "the set-up" });
+            answered = answered.stored(if work.remove { "the removal of the set-up" } else { "the set-up" });
         }
         answered = of_files(work, &changes, answered);
         answered = self.besides(work, &jobs, answered);
@@ -133,13 +133,13 @@ fn file_view(change: &Change, dry_run: bool) -> FileView {
     FileView { path, outcome: outcome_word(change.outcome).to_owned(), diff }
 }
 
-/// What has to be told of the files.
+/// Adds notes and warnings about the files.
 fn of_files(work: &Work, changes: &[Change], mut answered: Answered<SetupAnswer>) -> Answered<SetupAnswer> {
     let is_quiet = |change: &Change| change.outcome == Outcome::Unchanged && !change.keeps_own;
     if changes.iter().all(is_quiet) {
         answered = answered.next(match work.remove {
-            true => "there is nothing of Poste's; nothing changed",
-            false => "the files are as they should be; nothing changed",
+            true => "there are no entries of Poste's; nothing changed",
+            false => "already set up; nothing changed",
         });
     }
     let is_unrecorded = |change: &&Change| work.remove && change.is_change() && !change.is_recorded;
@@ -150,24 +150,24 @@ fn of_files(work: &Work, changes: &[Change], mut answered: Answered<SetupAnswer>
             many => count(many, "file"),
         };
         answered = answered.next(format!(
-            "there is no record here of what {which} held before; only what is as Poste writes it was taken out"
+            "there is no record of the original content of {which}; only entries exactly as Poste writes them were removed"
         ));
     }
     for change in changes {
         let path = change.path.display();
         if change.keeps_own {
             answered = answered
-                .warn(format!("{path} still starts Poste: that entry was written or changed by hand, and stays"));
+                .warn(format!("{path} still starts Poste: that entry was written or changed by hand, and is kept"));
         }
         answered = match change.outcome {
             Outcome::TakenOut if change.is_recorded => {
-                answered.next(format!("{path} was changed since; only Poste's entries were taken out"))
+                answered.next(format!("{path} was changed since; only Poste's entries were removed"))
             }
             Outcome::Left if !work.remove => answered.warn(format!(
-                "what is Poste's in {path} was changed by hand and is left as it is; delete it and set up again to have it \
-                 written anew"
+                "Poste's part of {path} was changed by hand and is left as it is; to get the original back, delete that \
+                 part and set up again"
             )),
-            Outcome::Kept => answered.next(format!("{path} stays for the other programs that are set up")),
+            Outcome::Kept => answered.next(format!("{path} is kept for the other programs that are set up")),
             _ => answered,
         };
     }
@@ -175,12 +175,11 @@ fn of_files(work: &Work, changes: &[Change], mut answered: Answered<SetupAnswer>
 }
 
 impl Site {
-    /// What has to be told besides.
+    /// Adds the other notes and warnings.
     fn besides(&self, work: &Work, jobs: &[Job], mut answered: Answered<SetupAnswer>) -> Answered<SetupAnswer> {
         if self.scope == Scope::User && self.plugin.is_none() && work.is_office_named {
-            answered = answered.warn(
-                "--office and POSTE_HOME are not heeded with --scope user: each session finds the office of its project",
-            );
+            answered = answered
+                .warn("--scope user ignores --office and POSTE_HOME: each session finds the office of its project");
         }
         for job in jobs {
             answered = self.of_the_other_scope(work, job, answered);
@@ -192,14 +191,14 @@ impl Site {
             if let Some(agent) = kept_agent {
                 let scope = if self.scope == Scope::User { " --scope user" } else { "" };
                 answered = answered.next(format!(
-                    "{program} speaks for {agent}, as before; to change that name it with --agent, or first: poste setup \
+                    "{program} still acts as {agent}; to change that, pass --agent NAME, or first run: poste setup \
                      {program}{scope} --remove"
                 ));
             }
         }
         if self.poste.poste != "poste" && self.scope == Scope::Project {
             let why = match &self.other_poste {
-                Some(other) => format!("the poste on the PATH is another one ({})", other.display()),
+                Some(other) => format!("the poste on the PATH is a different one ({})", other.display()),
                 None => "poste is not on the PATH".to_owned(),
             };
             let poste = &self.poste.poste;
@@ -212,7 +211,7 @@ impl Site {
         trust.chain(tried).collect::<Vec<_>>().into_iter().fold(answered, Answered::next)
     }
 
-    /// Programs heed both scopes, so both count.
+    /// Programs read both scopes, so both count.
     fn of_the_other_scope(&self, work: &Work, job: &Job, answered: Answered<SetupAnswer>) -> Answered<SetupAnswer> {
         let other = match self.scope {
             Scope::Project => Scope::User,
@@ -225,7 +224,7 @@ impl Site {
         let remove = format!("poste setup {program} --scope {other} --remove");
         match work.remove {
             false => answered.warn(format!(
-                "{program} is set up with --scope {other} as well, so its hooks may run twice; take one of them out: {remove}"
+                "{program} is also set up with --scope {other}, so its hooks may run twice; remove one of them: {remove}"
             )),
             true if !answered.answer.changed => {
                 answered.next(format!("{program} is set up with --scope {other}: {remove}"))
@@ -235,7 +234,7 @@ impl Site {
     }
 }
 
-/// A file that is somebody's now is not deleted; but it may still run Poste.
+/// Reports files that were changed by hand: they are not deleted, and may still run Poste.
 fn left(changes: &[Change]) -> Option<Error> {
     let left: Vec<&Change> = changes.iter().filter(|change| change.outcome == Outcome::Left).collect();
     let paths: Vec<String> = left.iter().map(|change| shell::word(&change.path.display().to_string())).collect();
@@ -244,19 +243,19 @@ fn left(changes: &[Change]) -> Option<Error> {
         [one] => format!("{} was changed by hand and is left as it is", one.path.display()),
         many => format!("{} were changed by hand and are left as they are", count(many.len(), "file")),
     };
-    let error = Error::conflict(format!("{message}; everything else of Poste's is taken out")).code("not_ours");
-    Some(error.hint(format!("if you do not need it any more: rm {}", paths.join(" "))))
+    let error = Error::conflict(format!("{message}; everything else of Poste's was removed")).code("not_ours");
+    Some(error.hint(format!("if you no longer need it: rm {}", paths.join(" "))))
 }
 
 fn fails(answer: &SetupAnswer) -> Option<Error> {
     let proofs = answer.programs.iter().flat_map(|program| &program.proof);
     let what = match proofs.filter(|proof| proof.state == "fails").count() {
         0 => return None,
-        1 => "one thing does".to_owned(),
-        many => format!("{} do", count(many, "thing")),
+        1 => "one feature does".to_owned(),
+        many => format!("{} do", count(many, "feature")),
     };
     let error = Error::new(Kind::Unhealthy, format!("the files are written, but {what} not work")).code("set_up_fails");
-    Some(error.hint("take it out again: poste setup --remove; look at the office: poste doctor"))
+    Some(error.hint("remove the set-up: poste setup --remove; check the office: poste doctor"))
 }
 
 #[cfg(test)]
@@ -267,7 +266,7 @@ mod tests {
     use crate::setup::Fault;
 
     #[test]
-    fn nothing_was_changed_is_said_only_if_nothing_was() {
+    fn an_error_names_files_that_stay_changed() {
         let fault = |left: Vec<PathBuf>| FileFault { path: "b.json".into(), fault: Fault::malformed("is full"), left };
         let told = |left| Error::from(fault(left)).lines(|note| Some(note.to_string())).join("\n");
         let (whole, partly) = (told(Vec::new()), told(vec!["a.json".into()]));

@@ -435,11 +435,11 @@ fn refused(house: &House, program: Program, scope: Scope) -> FileFault {
 #[test]
 fn what_cannot_be_set_up_is_named_and_nothing_is_touched() {
     for (program, file, bytes, why) in [
-        (Program::ClaudeCode, "project/.claude/settings.json", &b"{ \"hooks\": { }"[..], "is no JSON"),
-        (Program::ClaudeCode, "project/.claude/settings.json", b"[]", "no object"),
-        (Program::ClaudeCode, "project/.mcp.json", b"{ 'a': 1 }", "is no JSON"),
-        (Program::ClaudeCode, "project/.mcp.json", b"\xff\xfe{}", "is no UTF-8"),
-        (Program::ClaudeCode, "project/.mcp.json", b"{\"mcpServers\": []}", "mcpServers that is no object"),
+        (Program::ClaudeCode, "project/.claude/settings.json", &b"{ \"hooks\": { }"[..], "is not valid JSON"),
+        (Program::ClaudeCode, "project/.claude/settings.json", b"[]", "not an object"),
+        (Program::ClaudeCode, "project/.mcp.json", b"{ 'a': 1 }", "is not valid JSON"),
+        (Program::ClaudeCode, "project/.mcp.json", b"\xff\xfe{}", "is not valid UTF-8"),
+        (Program::ClaudeCode, "project/.mcp.json", b"{\"mcpServers\": []}", "mcpServers that is not an object"),
         (Program::ClaudeCode, "project/.mcp.json", b"{\"mcpServers\": {}, \"mcpServers\": {}}", "mcpServers twice"),
         (
             Program::ClaudeCode,
@@ -451,18 +451,18 @@ fn what_cannot_be_set_up_is_named_and_nothing_is_touched() {
             Program::ClaudeCode,
             "project/.claude/settings.json",
             b"{\"hooks\": {\"Stop\": {}}}",
-            "hooks.Stop that is no list",
+            "hooks.Stop that is not a list",
         ),
-        (Program::Codex, "project/.codex/config.toml", b"a = 1\nb = = 2\n", "is no TOML: "),
+        (Program::Codex, "project/.codex/config.toml", b"a = 1\nb = = 2\n", "is not valid TOML: "),
         (
             Program::Codex,
             "project/.codex/config.toml",
             b"mcp_servers = { a = { command = 'x' } }\n",
-            "nothing can be added",
+            "cannot be extended",
         ),
         (Program::Codex, "project/.codex/config.toml", b"[mcp_servers.poste]\nurl = 'http://x'\n", "not Poste's"),
         (Program::Codex, "project/AGENTS.md", b"<!-- poste: end -->\n", "marks"),
-        (Program::Gemini, "project/.gemini", b"a file", "is no folder"),
+        (Program::Gemini, "project/.gemini", b"a file", "is not a folder"),
     ] {
         let house = House::new();
         house.put(file, bytes);
@@ -475,7 +475,7 @@ fn what_cannot_be_set_up_is_named_and_nothing_is_touched() {
 fn deep_and_large_files_are_refused_in_good_time() {
     let house = House::new();
     house.put("project/.mcp.json", "[".repeat(1_000_000));
-    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no JSON"));
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is not valid JSON"));
     house.put("project/.mcp.json", format!("{{\"a\":{}1{}}}", "[".repeat(400), "]".repeat(400)));
     house.set_up(Program::ClaudeCode, Scope::Project).unwrap();
     let house = House::new();
@@ -530,7 +530,7 @@ fn links_stay_links_and_lead_nowhere_else() {
     }
     let house = House::new();
     symlink("gone", house.path("project/AGENTS.md")).unwrap();
-    assert!(refused(&house, Program::Codex, Scope::Project).to_string().contains("leads nowhere"));
+    assert!(refused(&house, Program::Codex, Scope::Project).to_string().contains("is a broken link"));
 }
 
 #[test]
@@ -538,10 +538,10 @@ fn a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_at_once() {
     let house = House::new();
     rustix::fs::mknodat(rustix::fs::CWD, house.path("project/.mcp.json"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
         .unwrap();
-    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no file"));
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is not a regular file"));
     let house = House::new();
     fs::create_dir(house.path("project/.mcp.json")).unwrap();
-    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is no file"));
+    assert!(refused(&house, Program::ClaudeCode, Scope::Project).to_string().contains("is not a regular file"));
 }
 
 #[test]
@@ -559,7 +559,7 @@ fn if_one_file_cannot_be_written_none_is() {
     // Between the plan and the write, somebody takes the place of the last file.
     house.put("project/.claude/skills/poste/SKILL.md", "mine");
     let fault = plan.carry_out().unwrap_err();
-    assert!(fault.to_string().contains("changed it in this very moment"), "{fault}");
+    assert!(fault.to_string().contains("has just changed it"), "{fault}");
     assert!(fault.left.is_empty(), "{fault:?}");
     fs::remove_dir_all(house.path("project/.claude/skills")).unwrap();
     assert_eq!(house.everything(), before);

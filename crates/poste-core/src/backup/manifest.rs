@@ -1,4 +1,4 @@
-//! What a snapshot says of itself.
+//! The manifest of a snapshot.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,9 +18,9 @@ pub(super) const BLOBS: &str = "blobs";
 pub(super) const ARCHIVE: &str = "archive";
 
 const FORMAT: &str = "poste snapshot";
-/// Raised when an older program could not restore a snapshot any more.
+/// Raised when older programs can no longer restore new snapshots.
 const VERSION: u32 = 1;
-/// About two million files.
+/// Enough for about two million files.
 const MANIFEST_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -29,11 +29,11 @@ pub struct Manifest {
     pub version: u32,
     /// The office's own id, the same for all its copies.
     pub office: String,
-    /// The newest record in it …
+    /// The newest record …
     pub position: Position,
-    /// … with which the chain of records ends …
+    /// … the hash of the chain of records up to it …
     pub chain: Digest,
-    /// … and the digest of all tables there.
+    /// … and the digest of all tables at that position.
     pub tables: Digest,
     /// The schema version of the database.
     pub schema: u32,
@@ -45,13 +45,13 @@ pub struct Manifest {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ManifestFile {
-    /// Below the snapshot's folder.
+    /// Relative to the snapshot's folder.
     pub path: String,
     pub bytes: u64,
     pub digest: Digest,
 }
 
-/// What is read first: a manifest of the future may have another shape.
+/// Read first, because a manifest of a newer version may have another shape.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -90,7 +90,7 @@ impl Manifest {
         let path = folder.join(FILE);
         let text = aside::read_at_most(&path, MANIFEST_BYTES_MAX).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                wrong(folder, format!("this is no snapshot: it has no {FILE}"))
+                wrong(folder, format!("this is not a snapshot: it has no {FILE}"))
             }
             _ => Error::io(&path, error),
         })?;
@@ -107,7 +107,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// A manifest may come from anywhere, and its paths are written to: only names that an office has are taken.
+    /// A manifest may come from anywhere, and restore writes to its paths, so only files of an office are accepted.
     fn check_paths(&self) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         for file in &self.files {
@@ -118,7 +118,7 @@ impl Manifest {
                 Some(_) => false,
             };
             if !known {
-                return Err(format!("it names {}, which no office has", crate::text::quoted(&file.path)));
+                return Err(format!("it names {}, which is not a file of an office", crate::text::quoted(&file.path)));
             }
             if !seen.insert(&file.path) {
                 return Err(format!("it names {} twice", file.path));
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_an_office_are_taken() {
+    fn only_file_names_of_an_office_are_accepted() {
         let digest = Digest::of(b"content");
         let blob = format!("blobs/{digest}");
         let named = |paths: &[&str]| {

@@ -3,14 +3,14 @@
 //! ```text
 //! SNAPSHOT/
 //!   snapshot.json   what was copied: office, position, chain, table digest, each file with size and digest
-//!   office.db       log and tables at that position, one sound SQLite file
+//!   office.db       log and tables at that position, one self-contained SQLite file
 //!   blobs/          large content and attachments that this log names
 //!   archive/        finished conversations
 //! ```
 //!
-//! Both ways are built aside and get their name last, so a copy is complete or absent, and an office is replaced whole
-//! or not at all. Nothing is taken on trust: a copy is verified before it gets its name, and again before it becomes
-//! an office.
+//! Both snapshots and restored offices are built under a temporary name and renamed last, so a copy is complete or
+//! absent, and an office is replaced completely or not at all. A copy is verified before it gets its name, and again
+//! before it becomes an office.
 
 mod manifest;
 mod restore;

@@ -1,4 +1,4 @@
-//! Making an office from a snapshot.
+//! Creates an office from a snapshot.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,22 @@ use crate::store::schema::get_meta;
 use crate::store::{Store, WriteLock, file_system};
 use crate::views;
 
-/// What a restore came to.
+/// The outcome of a restore.
 #[derive(Debug)]
 pub struct Restored {
     pub manifest: Manifest,
-    /// Where the office is that was there before.
+    /// Where the previous office is kept.
     pub kept: Option<PathBuf>,
-    /// The newest record of the office that was there before, if it is a copy of the same office and could be read.
+    /// The newest record of the previous office, if that is a copy of the same office and readable.
     pub kept_position: Option<Position>,
-    /// The snapshot has an older schema than this program, so the database was brought to this one's.
+    /// The snapshot has an older schema than this program, so the database was upgraded.
     pub migrated: bool,
 }
 
-/// Puts a verified copy of a snapshot at a place. Until the last step nothing is there, or the old office is, whole.
+/// Puts a verified copy of a snapshot at a place. Until the last step, the place is empty or has the old office intact.
 ///
-/// With `replace`, the old office is kept beside the new one. Its write lock is held while the two change places, so
-/// what was acknowledged there is in the one that is kept, and whoever has it open notices before the next write.
+/// With `replace`, the old office is kept beside the new one. Its write lock is held while the two are swapped, so all
+/// acknowledged records are in the kept office, and a process that has it open notices before its next write.
 pub fn restore(
     snapshot: &Path,
     place: &Place,
@@ -52,7 +52,7 @@ pub fn restore(
         Some(_) if !replace => return Err(Error::Occupied(place.path.clone())),
         Some(old) => {
             let keep = free_name(&parent.join(format!("{}{}", kept_prefix(name), compact(place.clock.wall()))))?;
-            // Something that is no office has no writers.
+            // If it is not an office, it has no writers.
             let is_office = old.kind != Kind::File && folder::entry(&place.path.join(DATABASE))?.is_some();
             let lock = WriteLock::new(&place.path, &place.options.program);
             let _held = is_office.then(|| lock.acquire(place.options.lock_timeout)).transpose()?;
@@ -64,11 +64,12 @@ pub fn restore(
     Ok(restored)
 }
 
-/// What a restore that is under way, or was killed, is called; and what an office that was replaced is called.
+/// The name of an unfinished restore begins with this.
 pub(crate) fn restoring_prefix(office: &str) -> String {
     format!("{office}.restoring-")
 }
 
+/// The name of a replaced office begins with this.
 pub(crate) fn kept_prefix(office: &str) -> String {
     format!("{office}.before-restore-")
 }
@@ -102,7 +103,7 @@ fn copy_files(
             progress(Progress { what: "copying and checking files", done, of });
         };
         match aside::copy(&from, &aside.path().join(&file.path), moved)? {
-            None => return Err(wrong(&from, "the snapshot is not whole: this file is missing".to_owned())),
+            None => return Err(wrong(&from, "the snapshot is incomplete: this file is missing".to_owned())),
             Some(copied) if copied.digest != file.digest || copied.size != file.bytes => {
                 return Err(wrong(&from, "the snapshot is damaged: this file does not match its digest".to_owned()));
             }
@@ -112,7 +113,7 @@ fn copy_files(
     Ok(())
 }
 
-/// Verifies the copy and makes it an office of this machine. Says whether it had an older schema.
+/// Verifies the copy and makes it an office of this machine. Returns whether it had an older schema.
 fn make_office(
     snapshot: &Path,
     manifest: &Manifest,
@@ -128,11 +129,11 @@ fn make_office(
     let unlike = if let Some(problem) = report.problems.first() {
         Some(problem.what.as_str())
     } else if get_meta::<String>(store.conn(), "office")?.as_deref() != Some(manifest.office.as_str()) {
-        Some("the database is of another office than the manifest says")
+        Some("the database belongs to another office than the manifest names")
     } else if (report.position, report.chain) != (manifest.position, manifest.chain) {
-        Some("the log does not end where the manifest says")
+        Some("the log does not end where the manifest says it does")
     } else if report.tables != manifest.tables && !migrated {
-        Some("the tables are not those the manifest names")
+        Some("the tables do not match the manifest")
     } else {
         None
     };
@@ -143,7 +144,7 @@ fn make_office(
     Ok(migrated)
 }
 
-/// How far the office at a place has come, if it is a copy of this one.
+/// The newest record of the office at a place, if it is a copy of this one.
 fn last_position(place: &Place, office: &str) -> Option<Position> {
     let old = Store::open_as_is(&place.path, place.options.clone()).ok()?;
     let same = get_meta::<String>(old.conn(), "office").ok()?.is_some_and(|id| id == office);
@@ -154,7 +155,7 @@ fn compact(at: crate::Timestamp) -> String {
     at.to_jiff().strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// The name, or the name with a number that nothing has.
+/// The path, with a number appended if it is taken.
 fn free_name(path: &Path) -> Result<PathBuf, Error> {
     let mut name = path.to_owned();
     let mut number = 1;

@@ -1,4 +1,4 @@
-//! Taking a snapshot, while others go on writing.
+//! Takes a snapshot while other processes write.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::store::schema::get_meta;
 use crate::store::{Options, Store};
 use crate::views;
 
-/// Copies an office into a new folder: everything that was acknowledged before this call is in it.
+/// Copies an office into a new folder. The copy has everything that was acknowledged before this call.
 ///
 /// The database is copied first, at one position. Blobs and archives are written before the records that name them and
-/// do not change, so whatever the copied log names is found afterwards.
+/// never change, so all that the copied log names can be copied afterwards.
 pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Manifest, Error> {
     let office = from.path()?;
     let (parent, name) = place(into)?;
@@ -24,7 +24,7 @@ pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> R
         return Err(Error::Occupied(into.to_owned()));
     }
     if aside::is_within(parent, office)? {
-        return Err(wrong(into, "a snapshot cannot be inside the office it is of".to_owned()));
+        return Err(wrong(into, "a snapshot cannot be inside its own office".to_owned()));
     }
     clear_abandoned(parent)?;
     let aside = Aside::begin(parent, &format!(".{name}{UNFINISHED}"))?;
@@ -45,7 +45,7 @@ pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> R
     if let Some(problem) = report.problems.first() {
         let more = report.problems.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        return Err(Error::Damaged(format!("{problem}{more}; no snapshot was made of it")));
+        return Err(Error::Damaged(format!("{problem}{more}; no snapshot was made")));
     }
     manifest.position = report.position;
     manifest.chain = report.chain;
@@ -58,7 +58,7 @@ pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> R
     Ok(manifest)
 }
 
-/// The folder a snapshot goes into, and its own name there.
+/// The parent folder and the name of a snapshot.
 fn place(into: &Path) -> Result<(&Path, &str), Error> {
     let name = into.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| wrong(into, "a snapshot needs a name of its own, in UTF-8".to_owned()))?;
@@ -69,7 +69,7 @@ fn place(into: &Path) -> Result<(&Path, &str), Error> {
     }
 }
 
-/// A blob the log names and the office lacks is not noticed here: verifying the copy tells it, with its record.
+/// Skips blobs that the office lacks: verifying the copy reports each of them with its record.
 fn copy_blobs(
     copy: &Store,
     office: &Path,
@@ -85,14 +85,14 @@ fn copy_blobs(
         let name = digest.to_string();
         let Some(copied) = aside::copy(&office.join(BLOBS).join(&name), &target.join(&name), |_| {})? else { continue };
         if copied.digest != digest {
-            return Err(Error::Damaged(format!("blob {name} does not match its name; no snapshot was made of it")));
+            return Err(Error::Damaged(format!("blob {name} does not match its name; no snapshot was made")));
         }
         manifest.files.push(file(format!("{BLOBS}/{name}"), copied));
     }
     Ok(())
 }
 
-/// Those that records of the copy name; what else lies there is on its way, or was left behind.
+/// Copies the archives that records of the copy name. Other files are unfinished or left over.
 fn copy_archives(
     copy: &Store,
     office: &Path,
@@ -121,10 +121,10 @@ fn file(path: String, stored: Stored) -> ManifestFile {
     ManifestFile { path, bytes: stored.size, digest: stored.digest }
 }
 
-/// After the name of the snapshot that is being built.
+/// The suffix of a snapshot that is being built.
 const UNFINISHED: &str = ".unfinished-";
 
-/// Clears away what killed processes left in this folder, under whatever name they were to make.
+/// Removes what killed processes left in this folder, under any snapshot name.
 fn clear_abandoned(parent: &Path) -> Result<(), Error> {
     for entry in folder::entries(parent)? {
         if entry.kind == Kind::Folder && is_unfinished(&entry.name) && aside::is_abandoned(&entry.path) {
@@ -134,7 +134,7 @@ fn clear_abandoned(parent: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// `.NAME.unfinished-` and the digits of a UUID: nobody else names a folder like that.
+/// `.NAME.unfinished-` and the digits of a UUID: nothing else has such a name.
 fn is_unfinished(name: &str) -> bool {
     let Some((before, digits)) = name.rsplit_once(UNFINISHED) else { return false };
     let is_id = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -16,16 +16,16 @@ pub(super) fn clock(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error>
         Reading::TooFar { leap_ms, .. } => scene.add(
             Finding::problem(
                 "clock",
-                format!("the wall clock leapt ahead by {} while this machine was running", length(leap_ms)),
-                "Nothing is written until somebody says that the clock is right: leases and expiries hang on it.",
+                format!("the wall clock jumped ahead by {} while this machine was running", length(leap_ms)),
+                "Writes are blocked until the clock is accepted, because leases and expiries depend on it.",
             )
             .advice("correct the clock, or, if it is right, accept it in your name")
             .verb("clock accept", json!({ "as": "NAME" })),
         ),
         Reading::Leap { leap_ms, .. } => scene.add(Finding::note(
             "clock",
-            format!("the wall clock leapt ahead by {} while this machine was running", length(leap_ms)),
-            "The next write takes it, and moves open leases along.",
+            format!("the wall clock jumped ahead by {} while this machine was running", length(leap_ms)),
+            "The next write accepts it and extends open leases by as much.",
         )),
         Reading::Now(_) => {}
     }
@@ -35,19 +35,15 @@ pub(super) fn clock(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error>
             Finding::warning(
                 "clock",
                 format!("the wall clock is {} behind the newest record", length(behind_ms)),
-                "The log's time never goes back: it goes on by the time since start-up, or stands still after a reboot, \
-                 until the clock has caught up.",
+                "The log's time never goes back: it advances with the time since start-up, or stands still after a \
+                 reboot, until the clock has caught up.",
             )
             .advice("correct the clock of this machine")
             .command("date"),
         );
     }
     if clock.boot().id.is_empty() && scene.request.verbose {
-        scene.add(Finding::note(
-            "clock",
-            "this system does not tell one start-up from another",
-            "Leaps of the clock cannot be noticed here.",
-        ));
+        scene.add(Finding::note("clock", "this system has no boot id", "Jumps of the clock cannot be detected here."));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The database: whether it opens, whose it is, whether it is whole.
+//! The database: whether it opens, belongs to an office, and is intact.
 
 use serde_json::json;
 
@@ -13,10 +13,10 @@ use crate::store::schema::{APPLICATION_ID, FileVersion, get_meta};
 use crate::store::{Store, check_no_mail};
 use crate::views::{self, Problem, ProblemKind};
 
-const RESTORE: &str = "keep a copy of the folder as it is; then go back to the newest snapshot";
+const RESTORE: &str = "keep a copy of the folder as it is; then restore the newest snapshot";
 
 pub(super) fn damaged(damage: &str) -> Finding {
-    Finding::problem("damage", format!("the office is damaged: {damage}"), "What it says can no longer be trusted.")
+    Finding::problem("damage", format!("the office is damaged: {damage}"), "Its content can no longer be trusted.")
         .advice(RESTORE)
         .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true }))
 }
@@ -29,7 +29,7 @@ pub fn readable(place: &Place) -> Option<Store> {
     (file.application_id == APPLICATION_ID && file.schema >= ours && file.may_read(ours).is_ok()).then_some(store)
 }
 
-/// Opens the database if it can be read by this program. Why it cannot be is told.
+/// Opens the database if this program can read it. Otherwise adds a finding that says why not.
 pub(super) fn open(scene: &mut Scene<'_>) -> Option<Opened> {
     match try_open(scene) {
         Ok(opened) => opened,
@@ -53,8 +53,8 @@ fn try_open(scene: &mut Scene<'_>) -> Result<Option<Opened>, Error> {
     if store.is_read_only() {
         scene.add(Finding::note(
             "read_only",
-            "the office can only be read from here",
-            "Commands that look answer, and show what is due as unconfirmed. Commands that write are refused.",
+            "the office is read-only here",
+            "Commands that read work, and show due changes as unconfirmed. Commands that write are refused.",
         ));
     }
     if !versions(scene, &file) {
@@ -65,7 +65,7 @@ fn try_open(scene: &mut Scene<'_>) -> Result<Option<Opened>, Error> {
         scene.add(Finding::note(
             "restored",
             what,
-            "If the office it is a copy of is still used somewhere, the two have gone apart since.",
+            "If the original office is still in use somewhere, the two have diverged since.",
         ));
     }
     let head = store.tables()?.cursor.head;
@@ -78,16 +78,16 @@ fn try_open(scene: &mut Scene<'_>) -> Result<Option<Opened>, Error> {
 fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
     let office = &scene.place.path;
     Some(match error {
-        // Told by the check of the file system.
+        // Reported by the check of the file system.
         Error::UnsafeFileSystem { .. } => return None,
         Error::NoOffice(_) => match had_records(scene) {
             Some(records) => lost_database("the database is missing", records),
             None => Finding::problem(
                 "no_database",
                 format!("{} has no database", office.display()),
-                "It is no office yet, or no longer one.",
+                "It is not an office, or no longer one.",
             )
-            .advice("if there never was mail in it, make one; else restore a snapshot")
+            .advice("if it never had mail, create an office; otherwise restore a snapshot")
             .verb("init", json!({})),
         },
         Error::Emptied { sign, .. } => emptied(scene, sign),
@@ -102,29 +102,29 @@ fn unopened(scene: &Scene<'_>, error: &Error) -> Option<Finding> {
         error => Finding::problem(
             "unreadable",
             format!("the database cannot be opened: {error}"),
-            "No command can use this office as long as that is so.",
+            "No command can use this office until this is fixed.",
         )
-        .advice("look at owner, permissions and disk")
+        .advice("check owner, permissions and disk")
         .command(format!("ls -la {}", quoted(office))),
     })
 }
 
-/// A database without our mark: not finished, emptied, or somebody else's.
+/// A database without our application id: unfinished, emptied, or another program's.
 fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
     let database = scene.place.path.join("office.db");
     if !unmarked {
         return Ok(Finding::problem(
             "not_an_office",
             format!("{} belongs to another program", database.display()),
-            "It is an SQLite database, but no office. No command touches it.",
+            "It is an SQLite database, but not an office. No command touches it.",
         )
-        .advice("move it away, then make an office or restore one"));
+        .advice("move it away, then create an office or restore one"));
     }
     match check_no_mail(&scene.place.path) {
         Ok(()) => Ok(Finding::problem(
             "unfinished",
-            "making the office was interrupted",
-            "There is no mail in it yet, and no command uses it.",
+            "creation of the office was interrupted",
+            "It has no mail yet, and no command uses it.",
         )
         .verb("init", json!({}))),
         Err(Error::Emptied { sign, .. }) => Ok(emptied(scene, &sign)),
@@ -135,79 +135,78 @@ fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
 fn emptied(scene: &Scene<'_>, sign: &str) -> Finding {
     match had_records(scene) {
         Some(records) => lost_database("the database is empty", records),
-        None => lost(format!("the database is empty, and there was mail in it: {sign}")),
+        None => lost(format!("the database is empty, but there was mail in it: {sign}")),
     }
 }
 
-/// How many records the bell was rung for: it outlives a database that was deleted or cut off.
+/// The number of records that the bell was rung for. It outlives a database that was deleted or truncated.
 fn had_records(scene: &Scene<'_>) -> Option<u64> {
     bell::last_rung(&scene.place.path).map(|rung| rung.0).filter(|records| *records > 0)
 }
 
 fn lost_database(what: &str, records: u64) -> Finding {
-    lost(format!("{what}, and there were {records} records in it"))
+    lost(format!("{what}, but there were {records} records in it"))
 }
 
 fn lost(what: String) -> Finding {
     Finding::problem(
         "lost",
         what,
-        "All mail of this office is gone from here. No command uses it, or begins a new one in its place.",
+        "All mail of this office is missing. No command uses the office or starts a new one in its place.",
     )
-    .advice("look for the file; else go back to the newest snapshot")
+    .advice("look for the file; otherwise restore the newest snapshot")
     .verb("restore", json!({ "snapshot": "SNAPSHOT", "replace": true }))
 }
 
-/// What the file asks of programs. Says whether this one can read its tables.
+/// Checks which versions the file requires. Returns whether this program can read its tables.
 fn versions(scene: &mut Scene<'_>, file: &FileVersion) -> bool {
     let ours = scene.place.options.schema.version();
     let what = format!("the office has schema version {}, and this poste knows {ours}", file.schema);
     let upgrade = |meaning: &str| Finding::problem("version", what.clone(), meaning).advice("upgrade poste");
     if file.may_read(ours).is_err() {
-        scene.add(upgrade("A newer poste changed it so that this one would misread it. No command of this one works."));
+        scene.add(upgrade("A newer poste changed it, and this one would misread it. No command of this one works."));
         return false;
     }
     if file.may_write(ours).is_err() {
-        scene.add(upgrade("A newer poste changed it. This one can look, but what it writes is refused."));
+        scene.add(upgrade("A newer poste changed it. This one can read it, but its writes are refused."));
     } else if file.schema > ours {
-        let meaning = "A newer poste changed it, and this one may go on using it.";
+        let meaning = "A newer poste changed it, and this one can still use it.";
         scene.add(Finding::note("version", what, meaning).advice("upgrade poste"));
     } else if file.schema < ours {
-        let meaning =
-            "The next command brings it up to date, after setting a copy aside. Its tables were not looked at.";
+        let meaning = "The next command upgrades it, after making a copy. Its tables were not checked.";
         scene.add(Finding::note("version", what, meaning).verb("agents", json!({})));
         return false;
     }
     true
 }
 
-/// The bell is rung after a commit, so it never names a record that is not there.
+/// The bell is rung after a commit, so it never names a record that does not exist.
 pub(super) fn bell(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
-    // Read before the log: a record that comes in between makes the log longer, never the bell.
+    // Read before the log: a record committed in between makes only the log longer.
     let rung = bell::last_rung(&scene.place.path).unwrap_or_default().0;
     let last = opened.store.tables()?.cursor.head.position.0;
     if rung > last {
         scene.add(
             Finding::problem(
                 "lost",
-                format!("the log ends at record {last}, and record {rung} was stored once"),
-                "The newest records are gone: office.db-wal was deleted, the database was replaced by an older copy, or the \
-                 disk lost what it had confirmed.",
+                format!("the log ends at record {last}, but record {rung} was stored"),
+                "The newest records are missing: office.db-wal was deleted, the database was replaced by an older \
+                 copy, or the disk lost confirmed writes.",
             )
-            .advice("look for office.db-wal or a newer copy before anybody writes; else send again what is missing"),
+            .advice("look for office.db-wal or a newer copy before anything is written; otherwise resend lost mail"),
         );
     }
     Ok(())
 }
 
-/// The tables let the words go with the record; the files around them only afterwards, which may be interrupted.
+/// The tables drop redacted content together with the record, other files only later, which may be interrupted.
 pub(super) fn erasure(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     let unfinished = views::unfinished_erasure(&opened.store)?;
     scene.findings.extend(unfinished.map(|what| {
         Finding::problem(
             "unerased",
             what,
-            "Erasing was interrupted. The words are out of the tables, and may still stand in a file of the office.",
+            "Erasing was interrupted. The text is removed from the tables, but may still be in a file of the office.",
         )
         .verb("redact", json!({ "finish": true }))
         .mend(Mend::Erase)
@@ -215,7 +214,7 @@ pub(super) fn erasure(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
     Ok(())
 }
 
-/// Everything is computed anew from the first record and compared.
+/// Replays the log from the first record and compares the result with the tables.
 pub(super) fn soundness(
     scene: &mut Scene<'_>,
     opened: &Opened,
@@ -226,7 +225,7 @@ pub(super) fn soundness(
         scene.add(Finding::note(
             "unchecked",
             "log and tables were not compared",
-            "Only a poste that knows this schema can tell what the tables should be.",
+            "Only a poste that knows this schema can compute what the tables should be.",
         ));
         return Ok(());
     }
@@ -238,10 +237,10 @@ pub(super) fn soundness(
     let report = views::verify(&opened.store, |position| {
         progress(Progress { what: "comparing log and tables", done: position.0, of });
     })?;
-    // What was not erased is still there, of course. That is told already, and erasing is what helps.
+    // An unfinished erasure is already reported, with its own fix.
     let is_unfinished = opened.store.unerased()?.is_some();
-    let is_told = |problem: &Problem| is_unfinished && problem.kind == ProblemKind::Unerased;
-    for problem in report.problems.into_iter().filter(|problem| !is_told(problem)) {
+    let is_reported = |problem: &Problem| is_unfinished && problem.kind == ProblemKind::Unerased;
+    for problem in report.problems.into_iter().filter(|problem| !is_reported(problem)) {
         scene.add(unsound(problem));
     }
     Ok(())
@@ -249,18 +248,16 @@ pub(super) fn soundness(
 
 fn unsound(problem: Problem) -> Finding {
     if problem.kind == ProblemKind::Unerased {
-        let meaning = "Words that were redacted still stand in a file of the office.";
+        let meaning = "Redacted text is still in a file of the office.";
         return Finding::problem("unerased", problem.what, meaning)
             .verb("redact", json!({ "finish": true }))
             .mend(Mend::Erase);
     }
     let meaning = match problem.kind {
-        ProblemKind::Tables => {
-            "The log is whole, but somebody changed the tables that are computed from it, or the disk did."
-        }
-        ProblemKind::Content => "What was sent with this record cannot be read any more. The record itself is there.",
-        ProblemKind::Archive => "Messages that were archived cannot be read any more. Their records are there.",
-        _ => "The log was changed or the disk damaged it. What it says can no longer be trusted.",
+        ProblemKind::Tables => "The log is intact, but the tables computed from it were changed or damaged.",
+        ProblemKind::Content => "The content of this record can no longer be read. The record itself is intact.",
+        ProblemKind::Archive => "Archived messages can no longer be read. Their records are intact.",
+        _ => "The log was changed or damaged. Its content can no longer be trusted.",
     };
     Finding::problem("unsound", problem.what, meaning)
         .advice(RESTORE)

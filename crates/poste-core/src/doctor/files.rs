@@ -1,4 +1,4 @@
-//! Blobs and archives that no record names, and files of shared contexts that do not say what the log says.
+//! Blobs and archives that no record names, and mirrors of shared contexts that differ from the log.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::store::mirror::{self, Mirror};
 use crate::text::size;
 use crate::views;
 
-/// A blob is written before its record; a younger one may still get it.
+/// A blob is written before its record, so a younger one may still get one.
 pub(super) const ORPHAN_AGE_MS_MIN: i64 = HOUR_MS;
 
 /// Blobs that no record up to a position named, old enough not to be in flight.
@@ -36,7 +36,7 @@ pub(super) fn orphans(scene: &mut Scene<'_>, opened: &Opened, progress: &mut dyn
     }
     let up_to = opened.store.tables()?.cursor.head.position;
     let named = views::named_blobs(&opened.store, Position(0), |position| {
-        progress(Progress { what: "looking for blobs nobody names", done: position.0, of: up_to.0 });
+        progress(Progress { what: "looking for blobs that no record names", done: position.0, of: up_to.0 });
     })?;
     let orphans: Vec<_> = old.into_iter().filter(|(digest, _)| !named.contains(digest)).collect();
     if orphans.is_empty() {
@@ -48,14 +48,14 @@ pub(super) fn orphans(scene: &mut Scene<'_>, opened: &Opened, progress: &mut dyn
         Finding::warning(
             "orphans",
             format!("{} with {} that no record names", files(orphans.len(), "blob"), size(bytes)),
-            "Their messages were refused, or never stored because a command was interrupted.",
+            "Their messages were refused, or were never stored because a command was interrupted.",
         )
         .mend(Mend::Orphans(Orphans { digests, up_to })),
     );
     Ok(())
 }
 
-/// Whether the files of shared contexts say what the log says.
+/// Whether the mirrors of shared contexts match the log.
 pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     let mut behind = Vec::new();
     for context in opened.store.tables()?.contexts()? {
@@ -66,19 +66,19 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
             Some(Mirror::Edited(path)) if mirror::may_hold_redacted(&opened.store, &name)? => scene.add(
                 Finding::warning(
                     "mirror",
-                    format!("{} was edited by hand, and may hold words that were redacted since", path.display()),
-                    "The context itself is as the log says. The file is left as it is, and no longer follows.",
+                    format!("{} was edited by hand, and may contain text that was redacted since", path.display()),
+                    "The context itself is unaffected. The file is kept as it is and no longer updated.",
                 )
-                .advice("keep elsewhere what you want of the edit, without the redacted words; then drop the file")
+                .advice("save what you need of the edit elsewhere, without the redacted text; then drop the file")
                 .verb("context mirror", json!({ "name": name, "force": true })),
             ),
             Some(Mirror::Edited(path)) => scene.add(
                 Finding::warning(
                     "mirror",
                     format!("{} was edited by hand", path.display()),
-                    "The context itself is as the log says. The file is left as it is, and no longer follows.",
+                    "The context itself is unaffected. The file is kept as it is and no longer updated.",
                 )
-                .advice(format!("take the edit over, or drop it: poste context mirror {name} --force"))
+                .advice(format!("store the edit, or drop it: poste context mirror {name} --force"))
                 .verb("context replace", json!({ "name": name, "file": path.display().to_string(), "merge": true })),
             ),
         }
@@ -87,10 +87,10 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
         scene.add(
             Finding::warning(
                 "mirror",
-                format!("{} is of no context", path.display()),
-                "It is not the office's: an editor's copy, perhaps. What is redacted is not erased from it.",
+                format!("{} belongs to no context", path.display()),
+                "It is not a file of the office, perhaps an editor's copy. Redacted text is not erased from it.",
             )
-            .advice("look into it, and move or delete it"),
+            .advice("check it, then move or delete it"),
         );
     }
     if !behind.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
             Finding::warning(
                 "mirror",
                 format!("{} in contexts/ missing or behind the log", files(behind.len(), "file")),
-                "A command was interrupted, or the office was restored. The contexts themselves are whole.",
+                "A command was interrupted, or the office was restored. The contexts themselves are intact.",
             )
             .mend(Mend::Mirrors(behind)),
         );
@@ -112,8 +112,8 @@ fn old_blobs(scene: &Scene<'_>) -> Result<Vec<(Digest, u64)>, Error> {
     Ok(old.filter_map(|entry| Some((entry.name.parse().ok()?, entry.bytes))).collect())
 }
 
-/// A file is written before its record. Nothing needs one whose record never came, as long as the log has all of it: the
-/// conversations leave the database only with the record.
+/// An archive is written before its record, and conversations leave the database only with the record. So an archive
+/// without a record is not needed if the log has all of its lines.
 pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     let tables = opened.store.tables()?;
     let (mut spare, mut only_here) = (Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result
         Finding::warning(
             "orphans",
             format!("{} with {} that no record names", files(names.len(), "archive"), size(bytes)),
-            "Archiving was interrupted before its record. The conversations are in the database, as before.",
+            "Archiving was interrupted before its record. The conversations are still in the database.",
         )
         .mend(Mend::Archives(names)),
     );
@@ -147,13 +147,13 @@ pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result
 fn archive_beyond_log(entry: &Entry) -> Finding {
     Finding::problem(
         "orphans",
-        format!("archive/{} is named by no record and holds what the log does not", entry.name),
-        "Its record is gone, or it belongs to another office. It may be the only copy of the mail in it.",
+        format!("archive/{} is named by no record and contains mail that the log lacks", entry.name),
+        "Its record is missing, or it belongs to another office. It may be the only copy of this mail.",
     )
     .advice("keep it; look for the database it belongs to, or a newer snapshot")
 }
 
-/// Whether the office has everything a file holds, so that the file can go.
+/// Whether the log has every line of an archive, so that the file can be removed.
 pub(super) fn is_in_log(store: &Store, file: &str) -> Result<bool, Error> {
     let Some(archives) = store.archives() else { return Ok(false) };
     let tables = store.tables()?;

@@ -1,4 +1,4 @@
-//! What can be mended without asking: nothing here can lose a message or an answer.
+//! Fixes that are safe without asking: none of them can lose a message or a result.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::store::{Store, WriteLock, aside, folder, mirror};
 use crate::text::ContextName;
 use crate::views;
 
-/// A way to mend a finding.
+/// A way to fix a finding.
 #[derive(Debug, Clone)]
 pub(super) enum Mend {
     Mode(PathBuf, u32),
     Modes(Vec<(PathBuf, u32)>),
     MakeMissing,
-    /// Whoever writes such a file holds the write lock.
+    /// Such files are only written under the write lock.
     RemoveUnderLock(PathBuf),
-    /// Files in a folder of the office that nobody has written to for long.
+    /// Files in a folder of the office that have not been written to for long.
     RemoveOld(&'static str, Vec<PathBuf>),
     RemoveAbandoned(PathBuf),
     Orphans(Orphans),
-    /// Archives that no record names, by their names.
+    /// Archives that no record names.
     Archives(Vec<String>),
     Erase,
     Checkpoint,
@@ -36,19 +36,19 @@ pub(super) enum Mend {
     Mirrors(Vec<ContextName>),
 }
 
-/// One thing that was tried.
+/// One attempted fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mended {
     pub what: String,
-    /// Why it could not be done; null when it was.
+    /// Why it failed; null if it was done.
     pub failed: Option<String>,
 }
 
-/// Does what the findings of a report allow. What could not be done is told, and the rest is done all the same. An office that
-/// committed something on the way is handed to `carry_out`.
+/// Applies all fixes of a report. One that fails is reported and does not stop the others. An office that committed
+/// something on the way is passed to `carry_out`.
 pub fn mend(place: &Place, report: &Report, carry_out: &mut dyn FnMut(&mut Office)) -> Vec<Mended> {
     let mut mends: Vec<&Mend> = report.findings.iter().filter_map(|finding| finding.mend.as_ref()).collect();
-    // Modes first: behind a closed folder nothing interferes with the rest.
+    // Modes first: with the folder closed, other users cannot interfere with the rest.
     mends.sort_by_key(|mend| !matches!(mend, Mend::Mode(..) | Mend::Modes(_)));
     let mut made_missing = false;
     let mut done = Vec::new();
@@ -68,15 +68,15 @@ fn describe(mend: &Mend, done: bool) -> String {
     match mend {
         Mend::Mode(path, mode) => format!("chmod {mode:o} {}", quoted(path)),
         Mend::Modes(modes) => format!("chmod of {}", files(modes.len(), "more file")),
-        Mend::MakeMissing => format!("{} what was missing in the folder", verb("made", "make")),
+        Mend::MakeMissing => format!("{} what was missing in the folder", verb("created", "create")),
         Mend::RemoveUnderLock(path) | Mend::RemoveAbandoned(path) => format!("{removed} {}", path.display()),
         Mend::RemoveOld(folder, paths) => format!("{removed} {} in {folder}/", files(paths.len(), "unfinished file")),
         Mend::Orphans(orphans) => format!("{removed} {} that no record names", files(orphans.digests.len(), "blob")),
         Mend::Archives(names) => format!("{removed} {} that no record names", files(names.len(), "archive")),
-        Mend::Erase => format!("{} what was redacted from every file", verb("erased", "erase")),
+        Mend::Erase => format!("{} redacted text from every file", verb("erased", "erase")),
         Mend::Checkpoint => format!("{} office.db-wal", verb("emptied", "empty")),
         Mend::Mirrors(names) => format!("{} {} in contexts/", verb("wrote", "write"), files(names.len(), "file")),
-        Mend::Settle => format!("{} what was due", verb("recorded", "record")),
+        Mend::Settle => format!("{} due changes", verb("recorded", "record")),
     }
 }
 
@@ -110,7 +110,7 @@ fn lock(place: &Place) -> Result<impl Sized, Error> {
     WriteLock::new(&place.path, &place.options.program).acquire(place.options.lock_timeout)
 }
 
-/// Looks once more: it may have come to life since.
+/// Checks the age again, because the file may be in use by now.
 fn remove_old(path: &Path, age_ms_min: i64) -> Result<(), Error> {
     match folder::entry(path)? {
         Some(entry) if entry.age_ms >= age_ms_min => folder::remove_file(path),
@@ -118,8 +118,8 @@ fn remove_old(path: &Path, age_ms_min: i64) -> Result<(), Error> {
     }
 }
 
-/// Under the lock no record can come that names one of them, and every writer looks under the lock whether its blobs are
-/// still there. So the log is read up to its end once more, and what it does not name is nobody's.
+/// While the lock is held, no new record can name one of them, and every writer checks under the lock that its blobs
+/// still exist. So the rest of the log is read here, and blobs that it does not name are unused.
 fn remove_orphans(place: &Place, orphans: &Orphans) -> Result<(), Error> {
     let _held = lock(place)?;
     let store = Store::open_as_is(&place.path, place.options.clone())?;
@@ -131,8 +131,8 @@ fn remove_orphans(place: &Place, orphans: &Orphans) -> Result<(), Error> {
     Ok(())
 }
 
-/// As with blobs: under the lock no record can come that names one, and whoever would write one looks whether its file is
-/// still there. Each is looked at once more, because a log may have been exchanged for an older one since.
+/// As with blobs: while the lock is held, no new record can name one, and every writer checks that its file still
+/// exists. Each is checked again, because the log may have been replaced by an older one since.
 fn remove_archives(place: &Place, names: &[String]) -> Result<(), Error> {
     let _held = lock(place)?;
     let store = Store::open_as_is(&place.path, place.options.clone())?;

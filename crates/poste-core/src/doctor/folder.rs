@@ -1,4 +1,4 @@
-//! The folder: whether it is there and private, what is missing, what was left behind, and the disk it is on.
+//! The folder: whether it exists and is private, missing and leftover files, and the disk it is on.
 
 use serde_json::json;
 
@@ -14,36 +14,36 @@ use crate::store::folder::{self, Entry, Kind};
 use crate::text::size;
 use crate::time::length;
 
-/// Temporary files that nobody has written to for so long belong to nobody.
+/// Temporary files that have not been written to for this long are abandoned.
 pub(super) const LEFTOVER_AGE_MS_MIN: i64 = 10 * MINUTE_MS;
 
-/// Whether there is a folder to look into.
+/// Whether there is a folder to examine.
 pub(super) fn is_there(scene: &mut Scene<'_>) -> Result<bool, Error> {
     let path = &scene.place.path;
     let entry = folder::entry(path)?.ok_or_else(|| Error::NoOffice(path.clone()))?;
     let is_folder = folder::is_folder(path);
     if !is_folder {
         let what = match entry.kind {
-            Kind::Link => "is a link that leads nowhere",
+            Kind::Link => "is a dangling link",
             _ => "is not a folder",
         };
         scene.add(
             Finding::problem(
                 "not_an_office",
                 format!("{} {what}", path.display()),
-                "No office can be here, and none further up is used instead.",
+                "It cannot be an office, and Poste does not look for one further up.",
             )
-            .advice("look what it is and move it away; then make an office, or restore one from a snapshot")
+            .advice("check what it is and move it away; then create an office, or restore a snapshot")
             .verb("init", json!({})),
         );
     }
     Ok(is_folder)
 }
 
-/// The folder is its owner's alone, and so is everything in it that holds mail.
+/// Only the owner may access the folder and everything in it that contains mail.
 pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
     let place = scene.place;
-    // A link to the office is as good as the office; what is in it may not be one.
+    // The office may be reached through a link, but must not contain one.
     let home = folder::real(&place.path)?;
     let Some(office) = folder::entry(&home)? else { return Ok(()) };
     owner(scene, &office);
@@ -51,8 +51,8 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
         scene.add(
             Finding::problem(
                 "permissions",
-                format!("others can look into {} (mode {:04o})", place.path.display(), office.mode),
-                "Every user of this machine may read the mail, or change it.",
+                format!("others can access {} (mode {:04o})", place.path.display(), office.mode),
+                "Other users of this machine may be able to read or change the mail.",
             )
             .command(format!("chmod 700 {}", quoted(&place.path)))
             .mend(Mend::Mode(home.clone(), 0o700)),
@@ -62,10 +62,10 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
         scene.add(
             Finding::warning(
                 "permissions",
-                format!("{} may not be written by its owner (mode {:04o})", place.path.display(), office.mode),
-                "Commands that look still answer; commands that write are refused.",
+                format!("{} is not writable by its owner (mode {:04o})", place.path.display(), office.mode),
+                "Commands that read still work; commands that write are refused.",
             )
-            .advice("if that was not meant, open it to its owner")
+            .advice("if this is not intended, make it writable")
             .command(format!("chmod 700 {}", quoted(&place.path))),
         );
     }
@@ -83,7 +83,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
             Finding::warning(
                 "permissions",
                 format!("{} has mode {:04o}", entry.path.display(), entry.mode),
-                "Only the folder around it keeps others from reading it.",
+                "Only the permissions of the folder keep others from reading it.",
             )
             .command(format!("chmod {mode:o} {}", quoted(&entry.path)))
             .mend(Mend::Mode(entry.path.clone(), mode)),
@@ -96,8 +96,8 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
         scene.add(
             Finding::warning(
                 "permissions",
-                format!("{} more files have modes like that", open.len() - SHOWN_MAX),
-                "Only the folder around them keeps others from reading them.",
+                format!("{} more files have such modes", open.len() - SHOWN_MAX),
+                "Only the permissions of the folder keep others from reading them.",
             )
             .mend(Mend::Modes(modes.collect())),
         );
@@ -107,12 +107,12 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
             Finding::warning(
                 "link",
                 format!("{} is a link", entry.path.display()),
-                "An office has no links of its own. What it leads to may be on another disk, or change without notice.",
+                "An office contains no links. The target may be on another disk, or change without notice.",
             )
             .advice(match entry.name.as_str() {
-                "bell" => "remove it: it is not used; poste doctor --fix makes a new bell",
-                "waiters" => "remove it: it is not used; the next waiter makes the folder",
-                _ => "stop whoever uses the office, then put what it leads to in its place",
+                "bell" => "remove it: it is not used; poste doctor --fix creates a new bell",
+                "waiters" => "remove it: it is not used; the next waiter creates the folder",
+                _ => "stop all processes that use the office, then replace the link with its target",
             })
             .command(match entry.name.as_str() {
                 "bell" | "waiters" => format!("rm {}", quoted(&entry.path)),
@@ -127,7 +127,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
             Finding::problem(
                 "owner",
                 format!("{}{more} belongs to user {}, not to {}", first.path.display(), first.owner, office.owner),
-                "A command was run as somebody else, perhaps with sudo. The office's own user may not be able to write.",
+                "A command was run as another user, perhaps with sudo. The owner may not be able to write.",
             )
             .command(format!("sudo chown -R {} {}", office.owner, quoted(&place.path))),
         );
@@ -135,7 +135,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// More of one kind are counted, not listed.
+/// More findings of one kind are counted, not listed.
 const SHOWN_MAX: usize = 8;
 
 fn owner(scene: &mut Scene<'_>, office: &Entry) {
@@ -147,16 +147,16 @@ fn owner(scene: &mut Scene<'_>, office: &Entry) {
         Finding::warning(
             "owner",
             format!("the office belongs to user {}, and you are user {me}", office.owner),
-            "An office is for one user. What you write in it may shut its owner out.",
+            "An office is for one user. Files that you write may be inaccessible to its owner.",
         )
         .advice("run poste as its owner"),
     );
 }
 
-/// What every office has besides its database, which is opened later.
+/// Files that every office has besides its database, which is opened later.
 pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
     let parts = [
-        ("bell", "Nobody notices if the newest records are lost."),
+        ("bell", "A loss of the newest records would not be noticed."),
         ("blobs", "Messages over 64 KiB and attachments cannot be stored."),
         (".gitignore", "Git may see the office and commit the mail in it."),
     ];
@@ -164,7 +164,7 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
         if folder::entry(&scene.place.path.join(name))?.is_some() {
             continue;
         }
-        // A folder without a database never was an office, or is none any more: there is nothing to complete.
+        // A folder without a database is not an office, or no longer one: there is nothing to complete.
         if folder::entry(&scene.place.path.join("office.db"))?.is_none() {
             return Ok(());
         }
@@ -174,14 +174,14 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names that are taken by something else than what an office has there.
+/// Names that are taken by another kind of file than an office has there.
 pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
     let shapes = [
-        ("bell", Kind::File, "Nobody notices if the newest records are lost."),
-        ("waiters", Kind::Folder, "Waiters are not woken: they look for news 25 times a second instead."),
-        ("write.lock", Kind::File, "Nobody can write."),
+        ("bell", Kind::File, "A loss of the newest records would not be noticed."),
+        ("waiters", Kind::Folder, "Waiters are not woken; they poll 25 times a second instead."),
+        ("write.lock", Kind::File, "Nothing can be written."),
         ("blobs", Kind::Folder, "Messages over 64 KiB and attachments cannot be stored or read."),
-        ("archive", Kind::Folder, "Nothing can be archived, and what was cannot be read."),
+        ("archive", Kind::Folder, "Nothing can be archived, and existing archives cannot be read."),
         ("contexts", Kind::Folder, "Shared contexts are not mirrored to files."),
         ("sessions", Kind::Folder, "The pages of closed sessions cannot be written."),
         ("runs", Kind::Folder, "No agent can be started."),
@@ -189,7 +189,7 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
     for (name, wanted, meaning) in shapes {
         let Some(entry) = folder::entry(&scene.place.path.join(name))? else { continue };
         if entry.kind == wanted || entry.kind == Kind::Link {
-            continue; // links are told of with the permissions
+            continue; // links are reported with the permissions
         }
         let noun = |kind| match kind {
             Kind::File => "a file",
@@ -202,14 +202,14 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
         let finding = if matches!(name, "bell" | "waiters") { Finding::warning } else { Finding::problem };
         scene.add(
             finding("shape", what, meaning)
-                .advice("move it away while nobody uses the office; poste makes what it needs, or poste doctor --fix")
+                .advice("move it away while the office is not in use; poste or poste doctor --fix recreates it")
                 .command(format!("mv {} {}", quoted(&entry.path), quoted(&aside))),
         );
     }
     Ok(())
 }
 
-/// What interrupted commands leave, and copies that somebody may have forgotten.
+/// What interrupted commands left behind, and copies that may have been forgotten.
 pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
     let place = scene.place;
     for entry in folder::entries(&place.path)? {
@@ -218,7 +218,7 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
                 Finding::warning(
                     "leftover",
                     format!("{} ({}) is an unfinished copy", entry.name, size(entry.bytes)),
-                    "An upgrade was interrupted while it set a copy aside. The next one makes it anew.",
+                    "An upgrade was interrupted while it made a copy. The next one starts over.",
                 )
                 .mend(Mend::RemoveUnderLock(entry.path)),
             );
@@ -227,24 +227,24 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
                 Finding::note(
                     "copy",
                     format!("{} ({}) is from {} ago", entry.name, size(entry.bytes), length(entry.age_ms)),
-                    "It was set aside before an upgrade and holds the mail of that time.",
+                    "It was made before an upgrade and contains the mail of that time.",
                 )
-                .advice("delete it once the upgraded office has proved itself")
+                .advice("delete it when you no longer need it")
                 .command(format!("rm {}", quoted(&entry.path))),
             );
         } else if entry.name == "search.db" && scene.request.verbose {
             scene.add(Finding::note(
                 "search",
                 format!("the search index has {}", size(entry.bytes)),
-                "It is a cache and holds nothing of its own; deleting it costs one rebuild.",
+                "It is a cache without data of its own; if you delete it, it is rebuilt.",
             ));
         }
     }
-    let meaning = "A command was interrupted while it stored something large. No message names them.";
+    let meaning = "A command was interrupted while it stored large content. No message names these files.";
     unfinished_files(scene, "blobs", meaning)?;
-    let meaning = "An archive or an erasure was interrupted. What they hold is in the database or in another archive.";
+    let meaning = "Archiving or erasing was interrupted. The content is also in the database or in another archive.";
     unfinished_files(scene, "archive", meaning)?;
-    let meaning = "Closing a session was interrupted. The page can be made again: poste session show ID --page.";
+    let meaning = "Closing a session was interrupted. To write the page again: poste session show ID --page.";
     unfinished_files(scene, "sessions", meaning)?;
     beside(scene, place)
 }
@@ -268,7 +268,7 @@ fn unfinished_files(scene: &mut Scene<'_>, inside: &'static str, meaning: &str) 
     Ok(())
 }
 
-/// What a restore leaves beside the office.
+/// Folders that restores leave beside the office.
 fn beside(scene: &mut Scene<'_>, place: &Place) -> Result<(), Error> {
     let Some(name) = place.path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
     let (restoring, kept) = (backup::restoring_prefix(name), backup::kept_prefix(name));
@@ -278,7 +278,7 @@ fn beside(scene: &mut Scene<'_>, place: &Place) -> Result<(), Error> {
                 Finding::warning(
                     "leftover",
                     format!("{} is an unfinished restore", entry.path.display()),
-                    "A restore was interrupted. It changed nothing, and the next one clears this away.",
+                    "A restore was interrupted. It changed nothing, and the next one removes this folder.",
                 )
                 .command(format!("rm -r {}", quoted(&entry.path)))
                 .mend(Mend::RemoveAbandoned(entry.path)),
@@ -288,9 +288,9 @@ fn beside(scene: &mut Scene<'_>, place: &Place) -> Result<(), Error> {
                 Finding::note(
                     "copy",
                     format!("{} is an office that was replaced", entry.path.display()),
-                    "It holds everything that was in it before a restore.",
+                    "It is the complete office from before a restore.",
                 )
-                .advice("delete it when nothing in it is needed any more")
+                .advice("delete it when you no longer need it")
                 .command(format!("rm -r {}", quoted(&entry.path))),
             );
         }
@@ -312,7 +312,7 @@ fn unsafe_file_system(path: &std::path::Path, kind: &str) -> Finding {
     Finding::problem(
         "file_system",
         format!("{} is on a {kind} file system", path.display()),
-        "SQLite's locks and shared memory cannot be trusted there: two writers could destroy the file. No command opens it.",
+        "SQLite's locks and shared memory are unreliable there: two writers could corrupt it. No command opens it.",
     )
     .advice("move the office to a local disk and point POSTE_HOME to it")
 }
@@ -329,13 +329,13 @@ pub(super) fn room(scene: &mut Scene<'_>) -> Result<(), Error> {
 fn low_room(room: Room) -> Option<Finding> {
     let advice = "free some space";
     if room.files == Some(0) {
-        let meaning = "No file can be made any more: large messages and attachments cannot be stored.";
+        let meaning = "No files can be created: large messages and attachments cannot be stored.";
         return Some(Finding::problem("disk", "the disk can hold no more files", meaning).advice(advice));
     }
-    let what = format!("{} are free on the disk", size(room.bytes));
+    let what = format!("{} free on the disk", size(room.bytes));
     match room.bytes {
         ..ROOM_BYTES_PROBLEM => {
-            let meaning = "Soon nothing can be stored. What cannot be stored is refused, and what is stored stays.";
+            let meaning = "Soon nothing can be stored. Mail that cannot be stored is refused; stored mail is safe.";
             Some(Finding::problem("disk", what, meaning).advice(advice))
         }
         ROOM_BYTES_PROBLEM..ROOM_BYTES_WARNING => {
@@ -355,7 +355,7 @@ mod tests {
     use crate::doctor::Severity;
 
     #[test]
-    fn little_room_is_told_before_there_is_none() {
+    fn low_disk_space_is_reported_before_it_runs_out() {
         let severity = |bytes, files| low_room(Room { bytes, files }).map(|finding| finding.severity);
         assert_eq!(severity(u64::MAX, None), None);
         assert_eq!(severity(ROOM_BYTES_WARNING, Some(5)), None);

@@ -1,4 +1,4 @@
-//! Who holds the write lock, and who keeps the write-ahead log from being emptied.
+//! Which process holds the write lock, and which ones keep the write-ahead log from being emptied.
 
 use super::fix::Mend;
 use super::{Finding, Opened, Scene};
@@ -9,9 +9,9 @@ use crate::store::{LockState, WAL_BYTES_MAX};
 use crate::text::size;
 use crate::time::length;
 
-/// Whoever has held the lock for so long makes others give up.
+/// After this, other writers give up waiting for the lock.
 const HELD_MS_MAX: i64 = 10 * SECOND_MS;
-/// A writer empties it above [`WAL_BYTES_MAX`]; one far above that could not.
+/// A writer empties the log above [`WAL_BYTES_MAX`]. Far above that, something prevents it.
 const WAL_BYTES_FAR: u64 = 8 * WAL_BYTES_MAX;
 
 pub(super) fn write_lock(scene: &mut Scene<'_>) -> Result<(), Error> {
@@ -23,12 +23,12 @@ pub(super) fn write_lock(scene: &mut Scene<'_>) -> Result<(), Error> {
 }
 
 fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Finding> {
-    let holder = lock.holder.as_deref().unwrap_or("a process that did not say who it is");
+    let holder = lock.holder.as_deref().unwrap_or("an unknown process");
     let since = lock.age_ms.map(|age_ms| format!(" for {}", length(age_ms))).unwrap_or_default();
     if !lock.held {
-        // The kernel freed it; only the words are left.
+        // The kernel freed the lock; only the text is left.
         let gone = verbose && lock.holder.is_some() && process.is_none();
-        let meaning = "It is free; the name in the file is of the last one who wrote. Nothing needs to be done.";
+        let meaning = "It is free; the file names the last writer. Nothing needs to be done.";
         return gone.then(|| Finding::note("lock", format!("the write lock was last held by {holder}"), meaning));
     }
     match process {
@@ -36,10 +36,10 @@ fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Fi
             Finding::problem(
                 "lock",
                 format!("{holder} holds the write lock{since} and is stopped: {}", process.command),
-                "Nobody can write until it goes on or ends. It lost nothing, and neither does anybody by ending it.",
+                "Nothing can be written until it continues or ends. Ending it loses no stored mail.",
             )
             .advice(format!(
-                "let it go on, or end it: kill -KILL {} (a stopped process hears no other signal)",
+                "let it continue, or end it: kill -KILL {} (a stopped process receives no other signal)",
                 process.pid
             ))
             .command(format!("kill -CONT {}", process.pid)),
@@ -49,23 +49,23 @@ fn judge(lock: &LockState, process: Option<Process>, verbose: bool) -> Option<Fi
             Finding::warning(
                 "lock",
                 format!("{holder} has held the write lock{since}: {}", process.command),
-                "Others give up after 10 seconds, or POSTE_LOCK_TIMEOUT, and say who holds it.",
+                "Other writers give up after 10 seconds, or POSTE_LOCK_TIMEOUT, and name the holder.",
             )
-            .advice("look what it does; ending it loses nothing that was answered as stored")
+            .advice("check what it does; ending it loses no stored mail")
             .command(format!("kill {}", process.pid)),
         ),
         None => Some(
             Finding::warning(
                 "lock",
                 format!("the write lock is held{since}, and its last known holder, {holder}, is not here"),
-                "Another process holds it: of another user, in another container, or a program that is not poste.",
+                "Another process holds it: another user's, one in another container, or one that is not poste.",
             )
             .advice("find it: fuser -v on write.lock, or look in the other container"),
         ),
     }
 }
 
-/// A reader that looks for long keeps the file beside the database from being emptied.
+/// A long read keeps the write-ahead log from being emptied.
 pub(super) fn write_ahead_log(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     let bytes = opened.store.wal_bytes();
     if bytes <= WAL_BYTES_FAR {
@@ -82,7 +82,7 @@ fn large_wal(bytes: u64, openers: &Openers) -> Finding {
     let what = format!("office.db-wal has {}; a writer empties it above {}", size(bytes), size(WAL_BYTES_MAX));
     let hidden = match openers.hidden {
         0 => String::new(),
-        hidden => format!(" {hidden} processes of other users could not be looked into."),
+        hidden => format!(" {hidden} processes of other users could not be inspected."),
     };
     if openers.processes.is_empty() {
         let meaning = format!("The last writer was killed, or a reader held it until a moment ago.{hidden}");
@@ -90,12 +90,12 @@ fn large_wal(bytes: u64, openers: &Openers) -> Finding {
     }
     let names: Vec<String> = openers.processes.iter().take(SHOWN_MAX).map(Process::to_string).collect();
     let meaning = format!(
-        "One of these reads and does not end; every command that opens the office becomes slower: {}.{hidden}",
+        "One of these does not finish reading, which slows down every command that opens the office: {}.{hidden}",
         names.join(", ")
     );
     let oldest = openers.processes[0].pid;
     Finding::warning("wal", what, meaning)
-        .advice("end the oldest that should not run any more; the next writer empties the file")
+        .advice("end the oldest one that should not be running; the next writer empties the file")
         .command(format!("kill {oldest}"))
         .mend(Mend::Checkpoint)
 }
@@ -116,19 +116,19 @@ mod tests {
     #[test]
     fn a_lock_is_judged_by_its_holder() {
         let severity = |lock: &LockState, process| judge(lock, process, false).map(|finding| finding.severity);
-        assert_eq!(severity(&held(5), process(false)), None, "somebody writes: all is well");
+        assert_eq!(severity(&held(5), process(false)), None, "an ordinary writer is no problem");
         assert_eq!(severity(&held(HELD_MS_MAX), process(false)), Some(Severity::Warning));
         assert_eq!(severity(&held(5), process(true)), Some(Severity::Problem));
         let stopped = judge(&held(5), process(true), false).unwrap();
-        assert!(stopped.advice.is_some_and(|advice| advice.contains("kill -KILL 7")), "an end it can hear of");
+        assert!(stopped.advice.is_some_and(|advice| advice.contains("kill -KILL 7")), "a signal it can receive");
         assert_eq!(severity(&held(HELD_MS_MAX), None), Some(Severity::Warning));
         let free = LockState { held: false, ..held(HELD_MS_MAX) };
-        assert_eq!(severity(&free, None), None, "words of a dead process are harmless");
+        assert_eq!(severity(&free, None), None, "the name of a dead process is harmless");
         assert_eq!(judge(&free, None, true).map(|finding| finding.severity), Some(Severity::Note));
     }
 
     #[test]
-    fn whoever_reads_for_long_is_named() {
+    fn a_long_reader_is_named() {
         let openers = Openers { processes: process(false).into_iter().collect(), hidden: 2 };
         let finding = large_wal(WAL_BYTES_FAR + 1, &openers);
         assert!(finding.meaning.contains("pid 7 (poste send, for 1m)"), "{finding:?}");

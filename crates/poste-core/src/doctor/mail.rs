@@ -1,4 +1,4 @@
-//! Agents that do not answer, mail that nobody can take, and claims that do not end.
+//! Agents that do not respond, mail that no agent can take, and claims that do not end.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::time::length;
 use crate::views::{self, HeldClaim, SilentAgent, Unreachable};
 use crate::vocabulary::AgentKind;
 
-/// A claim held for longer than so many of its own leases is a question worth asking.
+/// A claim held for longer than this many of its leases is suspicious.
 const LEASES_HELD_MAX: i64 = 6;
 
 pub(super) fn agents(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
@@ -31,20 +31,20 @@ fn unreachable(mail: &Unreachable) -> Finding {
     match mail.why {
         "no_member" => Finding::warning(
             "unreachable",
-            format!("{open} for {address}, and nobody active is in that group; the oldest is #{oldest}"),
-            "It waits until somebody with that role or capability registers.",
+            format!("{open} for {address}, but that group has no active member; the oldest is #{oldest}"),
+            "It waits until an agent with that role or capability registers.",
         )
-        .advice("register somebody who can take it, or let its sender forward it")
+        .advice("register an agent that can take it, or let the sender forward it")
         .verb("track", json!({ "number": oldest })),
         "retired" => found(
-            format!("{open} for {address}, who is retired; the oldest is #{oldest}"),
-            "Retiring returns all mail, so this cannot come about by any command: the tables may be damaged.",
+            format!("{open} for {address}, which is retired; the oldest is #{oldest}"),
+            "Retiring returns all mail, so no command can cause this: the tables may be damaged.",
         )
-        .advice("revive it and take the mail")
+        .advice("revive the agent and take the mail")
         .verb("register", json!({ "name": address, "update": true })),
         _ => found(
-            format!("{open} for {address}, whom nobody registered; the oldest is #{oldest}"),
-            "Mail to an unknown name is refused, so this cannot come about by any command: the tables may be damaged.",
+            format!("{open} for {address}, which is not registered; the oldest is #{oldest}"),
+            "Mail to an unknown name is refused, so no command can cause this: the tables may be damaged.",
         )
         .advice("register the name and take the mail")
         .verb("register", json!({ "name": address })),
@@ -60,14 +60,14 @@ fn silent(agent: &SilentAgent, for_ms: i64) -> Finding {
     let what = format!("{name} has done nothing while #{}{pending} waited for {}", agent.oldest, length(for_ms));
     match agent.kind {
         // People sleep.
-        AgentKind::Human => Finding::note("silent", what, "A person has mail that was not looked at."),
-        _ => Finding::warning("silent", what, "It may have ended, or it does not look for mail."),
+        AgentKind::Human => Finding::note("silent", what, "A person has mail they have not looked at."),
+        _ => Finding::warning("silent", what, "It may have ended, or it does not check its mail."),
     }
-    .advice("start it again, or retire it, and its mail goes back to the senders")
+    .advice("restart it, or retire it to return its mail to the senders")
     .verb("inbox", json!({ "as": name }))
 }
 
-/// Sessions that count as running and whose process is provably gone.
+/// Sessions that count as running although their process has provably ended.
 pub(super) fn sessions(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     for session in opened.store.tables()?.live_sessions()? {
         if opened.store.presence(&session.machine, session.process.as_ref())? != Presence::Gone {
@@ -77,11 +77,11 @@ pub(super) fn sessions(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Err
         let (id, agent) = (&session.id, &session.agent);
         let for_ms = opened.now.since_ms(session.at);
         let what =
-            format!("session {id} of {agent}, started {} ago, has no process any more (pid {pid})", length(for_ms));
-        let meaning = "It ended without closing its session. What it claimed comes back when the leases run out.";
+            format!("the process of session {id} of {agent}, started {} ago, has ended (pid {pid})", length(for_ms));
+        let meaning = "It ended without closing its session. Its claims end when the leases expire.";
         scene.add(
             Finding::warning("session", what, meaning)
-                .advice("start it again, which takes over by itself, or close it")
+                .advice("restart it, which takes the session over, or close it")
                 .verb("session close", json!({ "session_id": id, "as": agent })),
         );
     }
@@ -96,10 +96,10 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
         let finding = Finding::warning(
             "claim",
             format!("the lease of #{}, held by {}, ended {} ago", claim.message, claim.holder, length(late_ms)),
-            "No command has looked since, so it is not recorded yet and nobody else can claim it.",
+            "No command has run since, so this is not recorded yet and no other agent can claim it.",
         )
         .verb("agents", json!({}));
-        // To settle a followed office takes the engine that orders its log.
+        // Settling an office that follows a log takes the sequencer of that log.
         scene.add(if opened.store.follows()? { finding } else { finding.mend(Mend::Settle) });
     }
     for claim in claims.iter().filter(|claim| !over(claim)) {
@@ -108,8 +108,8 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
             scene.add(
                 Finding::problem(
                     "claim",
-                    format!("#{} is held by {}, who is not active", claim.message, claim.holder),
-                    "Retiring releases all claims, so this cannot come about by any command: the tables may be damaged.",
+                    format!("#{} is held by {}, which is not active", claim.message, claim.holder),
+                    "Retiring releases all claims, so no command can cause this: the tables may be damaged.",
                 )
                 .verb("track", json!({ "number": claim.message })),
             );
@@ -130,8 +130,8 @@ fn long_held(claim: &HeldClaim, held_ms: i64) -> Finding {
     Finding::warning(
         "claim",
         format!("{holder} has held #{message}{session} for {} and extended it {times}", length(held_ms)),
-        "It may be long work, or a loop that extends and does nothing. Nobody else can take it.",
+        "It may be long work, or a loop that only extends the lease. No other agent can take it.",
     )
-    .advice("if it is stuck, give it back; that counts no attempt")
+    .advice("if it is stuck, release it; that does not count as an attempt")
     .verb("release", json!({ "number": message, "token": token, "as": holder }))
 }

@@ -1,11 +1,11 @@
-//! What may be wrong with an office, what it means, and what helps.
+//! Finds problems of an office, explains them and suggests fixes.
 //!
-//! [`examine`] only looks: it never waits for the write lock and changes nothing, whatever state the office is in. A check
-//! that cannot be made is told as a note, and the others go on. [`mend`] does what is safe to do without asking; it takes the
-//! lock, and what it did is seen by examining again.
+//! [`examine`] only reads: it never waits for the write lock and changes nothing, whatever state the office is in. A
+//! check that cannot run is reported as a note and does not stop the others. [`mend`] applies the fixes that are safe
+//! without asking, under the lock. Examine again to see their effect.
 //!
-//! One file a group of checks: [`folder`](self) and what lies in it, the lock and the processes, the database, the clock,
-//! agents and their mail. What else can be found out is added with [`Report::add`].
+//! Each group of checks has a file: the [`folder`](self) and what is in it, the lock and the processes, the database,
+//! the clock, agents and their mail. Other crates add their own findings with [`Report::add`].
 
 mod clock;
 mod database;
@@ -33,11 +33,11 @@ use fix::Mend;
 /// How closely to look.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// Leave out what reads the whole log: integrity, refold, blobs against their digests.
+    /// Skip checks that read the whole log: integrity, replay, blobs against their digests.
     pub quick: bool,
-    /// Tell what is harmless, too.
+    /// Report harmless findings, too.
     pub verbose: bool,
-    /// How long an agent with mail may do nothing.
+    /// How long an agent with mail may be inactive.
     pub patience_ms: i64,
 }
 
@@ -52,7 +52,7 @@ impl Default for Request {
 pub enum Severity {
     /// Mail is lost or in danger, or the office cannot be used.
     Problem,
-    /// Something is not as it should be; mail is safe.
+    /// Something is wrong, but mail is safe.
     Warning,
     /// Worth knowing.
     Note,
@@ -71,18 +71,18 @@ impl Severity {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Finding {
     pub severity: Severity,
-    /// What kind of finding it is, in a word that stays.
+    /// The kind of finding, as a stable word.
     pub check: &'static str,
     pub what: String,
     pub meaning: String,
-    /// What to do about it; null when nothing needs to be done.
+    /// What to do about it; null if nothing needs to be done.
     pub advice: Option<String>,
     /// A command that does it, or the first one to type.
     pub command: Option<String>,
-    /// A verb that does it, which a surface writes as its command.
+    /// A verb that does it, which each surface shows as its own command.
     #[serde(skip)]
     pub verb: Option<VerbCall>,
-    /// `poste doctor --fix` does it.
+    /// `poste doctor --fix` can fix it.
     pub fixable: bool,
     #[serde(skip)]
     mend: Option<Mend>,
@@ -132,21 +132,19 @@ impl Finding {
         self
     }
 
-    /// A verb, with its input as an object. `as` in it is who should call.
+    /// A verb, with its input as an object. `as` is the agent that should call it.
     pub fn verb(mut self, name: &'static str, input: Value) -> Self {
         let input = input.as_object().cloned().unwrap_or_default();
         self.verb = Some(VerbCall { name, input });
         self
     }
 
-    /// What a check came to that could not be made.
+    /// The finding of a check that failed to run.
     pub fn unchecked(what: &str, error: &Error) -> Self {
         match error {
             Error::Damaged(damage) | Error::DatabaseDamaged(damage) => database::damaged(damage),
-            error => {
-                Self::note("unchecked", format!("{what} could not be checked: {error}"), "Nothing is known of it.")
-                    .advice("look at the reason, then run poste doctor again")
-            }
+            error => Self::note("unchecked", format!("{what} could not be checked: {error}"), "Its state is unknown.")
+                .advice("fix the cause, then run poste doctor again"),
         }
     }
 
@@ -176,7 +174,7 @@ impl Report {
     }
 }
 
-/// What the checks look at.
+/// What the checks work on.
 struct Scene<'a> {
     place: &'a Place,
     request: Request,
@@ -194,7 +192,7 @@ impl Scene<'_> {
         self.findings.push(finding);
     }
 
-    /// Makes one check. One that fails is a finding of its own, and the next one is made all the same.
+    /// Runs one check. If it fails, that is a finding, and the next checks still run.
     fn check(&mut self, what: &'static str, check: impl FnOnce(&mut Self) -> Result<(), Error>) {
         if let Err(error) = check(self) {
             self.add(Finding::unchecked(what, &error));
@@ -202,16 +200,16 @@ impl Scene<'_> {
     }
 }
 
-/// Looks at everything and changes nothing. An error only when nothing is at the place at all.
+/// Checks everything and changes nothing. Fails only if nothing exists at the place.
 pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     let mut scene = Scene { place, request, findings: Vec::new() };
     if folder::is_there(&mut scene)? {
         scene.check("the permissions", folder::permissions);
-        scene.check("what every office has", folder::missing);
-        scene.check("what is what", folder::shapes);
-        scene.check("what was left behind", folder::leftovers);
+        scene.check("the files of every office", folder::missing);
+        scene.check("the kinds of files", folder::shapes);
+        scene.check("leftovers", folder::leftovers);
         scene.check("the file system", folder::file_system);
-        scene.check("the room on the disk", folder::room);
+        scene.check("the free disk space", folder::room);
         scene.check("the write lock", locks::write_lock);
         if let Some(opened) = database::open(&mut scene) {
             scene.check("the end of the log", |scene| database::bell(scene, &opened));
@@ -220,7 +218,7 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
             scene.check("the agents", |scene| mail::agents(scene, &opened));
             scene.check("the sessions", |scene| mail::sessions(scene, &opened));
             scene.check("the claims", |scene| mail::claims(scene, &opened));
-            scene.check("what was redacted", |scene| database::erasure(scene, &opened));
+            scene.check("redacted content", |scene| database::erasure(scene, &opened));
             scene.check("the archives", |scene| files::unnamed_archives(scene, &opened));
             scene.check("the mirror of contexts", |scene| files::mirrors(scene, &opened));
             if !request.quick {
@@ -234,7 +232,7 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
     Ok(report)
 }
 
-/// A path as it is typed into a shell.
+/// A path quoted for a shell.
 fn quoted(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@');

@@ -17,17 +17,17 @@ impl Rule for Register {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Agent, Stop> {
         if cx.actor.is_poste() {
-            return Err(refuse(Code::NotAllowed, "the office is no agent"));
+            return Err(refuse(Code::NotAllowed, "the office is not an agent"));
         }
         if self.capabilities.as_ref().is_some_and(|words| words.len() > limits::CAPABILITIES_MAX) {
             return Err(refuse(Code::TooLarge, format!("more than {} capabilities", limits::CAPABILITIES_MAX)));
         }
         if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
-            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+            return Err(refuse(Code::Malformed, "a worktree must be an absolute path"));
         }
         if let Some(lead) = &self.lead {
             if *lead == cx.actor {
-                return Err(refuse(Code::Malformed, "nobody is their own lead"));
+                return Err(refuse(Code::Malformed, "an agent cannot be its own lead"));
             }
             active_agent(tables, lead)?;
         }

@@ -24,12 +24,11 @@ impl Rule for Agree {
         let proposal = delivery::message(tables, self.message)?;
         if proposal.kind != proposal_type() {
             let (number, kind) = (proposal.number, &proposal.kind);
-            let why =
-                format!("message {number} is of type {kind}: what can be agreed on is of type interface_contract");
+            let why = format!("message {number} is of type {kind}: only type interface_contract can be agreed on");
             return Err(refuse(Code::NotAllowed, why));
         }
         if let Some(original) = proposal.forward_of {
-            let why = format!("message {} passes message {original} on; that one is the proposal", proposal.number);
+            let why = format!("message {} forwards message {original}, which is the proposal", proposal.number);
             return Err(refuse(Code::NotAllowed, why));
         }
         not_superseded(tables, &proposal)?;
@@ -45,7 +44,7 @@ impl Rule for Agree {
             .collect();
         if own.is_empty() {
             let who = &agent.name;
-            return Err(refuse(Code::NotRecipient, format!("nobody asked {who} about message {}", proposal.number)));
+            return Err(refuse(Code::NotRecipient, format!("{who} was not asked about message {}", proposal.number)));
         }
         let Some(party) = own.iter().find(|party| party.agreed.is_none()).map(|party| party.party.clone()) else {
             let how = if proposal.sender == agent.name { "by proposing it" } else { "already" };
@@ -58,7 +57,7 @@ impl Rule for Agree {
         let proposer = Address::Agent(proposal.sender.clone());
         if self.mail.reply_to != Some(proposal.number) || !(self.mail.to.is_empty() || self.mail.to.contains(&proposer))
         {
-            return Err(refuse(Code::Malformed, "whoever agrees says so to the one who proposed it, in reply to it"));
+            return Err(refuse(Code::Malformed, "an agreement must be a reply to the proposal, sent to its author"));
         }
         Ok(Plan { proposal: proposal.number, new_parties, party, mail: self.mail.decide(tables, cx)? })
     }
@@ -107,7 +106,7 @@ fn still_asked(tables: &Tables<'_>, proposal: &Message, party: &Address) -> Resu
     let own = tables.deliveries_of(number)?.into_iter().find(|delivery| delivery.address == *party);
     if let Some(own) = own.filter(|own| own.state.is_bad_end()) {
         let state = own.state.word();
-        return Err(refuse(Code::Ended, format!("message {number} is {state} for {party}, who is not asked any more")));
+        return Err(refuse(Code::Ended, format!("message {number} is {state} for {party}, which is no longer asked")));
     }
     if let Some(closed) = tables.closed(&proposal.conversation)? {
         let (conversation, by) = (&proposal.conversation, &closed.by);

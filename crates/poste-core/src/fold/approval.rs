@@ -73,23 +73,23 @@ pub(crate) fn plan(ask: &ApprovalAsk, tables: &Tables<'_>, cx: &Context, of_itse
         must_offer(&ask.choices, default)?;
     }
     if ask.default.is_some() && deadline.is_none() {
-        return Err(refuse(Code::Malformed, "a default is applied at a deadline, and there is none"));
+        return Err(refuse(Code::Malformed, "a default needs a deadline"));
     }
     // Required whatever the office configures for the type: a decision is wanted, and an ack is not one.
     let mail = Send { wants_response: Some(true), ..ask.mail.clone() }.decide(tables, cx)?;
     let recipients = mail.recipients();
     if mail.is_published() {
-        return Err(refuse(Code::Malformed, "an approval is asked of somebody, not published"));
+        return Err(refuse(Code::Malformed, "an approval needs recipients; it cannot be published"));
     }
     if !of_itself && recipients.contains(&Address::Agent(cx.actor.clone())) {
-        return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
+        return Err(refuse(Code::NotAllowed, "you cannot answer your own request"));
     }
     if recipients.is_empty() {
-        return Err(refuse(Code::NoRecipient, "nobody is there to be asked"));
+        return Err(refuse(Code::NoRecipient, "there is no agent to ask"));
     }
     if recipients.len() > limits::APPROVAL_RECIPIENTS_MAX {
         let max = limits::APPROVAL_RECIPIENTS_MAX;
-        return Err(refuse(Code::TooLarge, format!("an approval may be asked of {max} recipients at most")));
+        return Err(refuse(Code::TooLarge, format!("an approval may have at most {max} recipients")));
     }
     Ok(AskPlan { mail, plan: is_plan, choices: ask.choices.clone(), default: ask.default.clone(), deadline })
 }
@@ -109,7 +109,7 @@ fn require_no_times(mail: &Send) -> Result<(), Stop> {
     let plain = mail.expires.is_none() && mail.respond_by.is_none() && mail.not_before.is_none() && mail.ends.is_none();
     match plain {
         true => Ok(()),
-        false => Err(refuse(Code::Malformed, "an approval ends by an answer or its deadline, and ends nothing else")),
+        false => Err(refuse(Code::Malformed, "an approval has no time but its deadline, and ends no message")),
     }
 }
 
@@ -138,7 +138,7 @@ fn listed(choices: &[Word]) -> String {
 fn send(plan: message::Plan, tables: &mut Tables<'_>, cx: &Context) -> Result<Sent, Error> {
     match Send::apply(plan, tables, cx)? {
         Effect::Sent(sent) => Ok(sent),
-        other => Err(Error::Damaged(format!("sending came to {other:?}"))),
+        other => Err(Error::Damaged(format!("sending resulted in {other:?}"))),
     }
 }
 
@@ -157,7 +157,7 @@ impl Rule for ApprovalAnswer {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
         let agent = speaker(tables, cx)?;
         let Some(number) = self.mail.reply_to else {
-            return Err(refuse(Code::Malformed, "an answer names the question it decides"));
+            return Err(refuse(Code::Malformed, "an answer must name the question it decides"));
         };
         let Some(approval) = tables.approval(number)? else {
             delivery::message(tables, number)?;
@@ -165,15 +165,15 @@ impl Rule for ApprovalAnswer {
         };
         require_no_times(&self.mail)?;
         if !self.mail.to.is_empty() {
-            return Err(refuse(Code::Malformed, "an answer goes to whoever asked"));
+            return Err(refuse(Code::Malformed, "an answer must go to the asker"));
         }
         let kind = if approval.plan { PLAN_ANSWER } else { ANSWER };
         if self.mail.kind != kind {
-            return Err(refuse(Code::Malformed, format!("message {number} is answered by a {kind}")));
+            return Err(refuse(Code::Malformed, format!("the answer to message {number} must be a {kind}")));
         }
         // A workflow asks in its owner's name, and may ask the owner itself.
         if approval.asker == agent.name && tables.task(number)?.is_none() {
-            return Err(refuse(Code::NotAllowed, "nobody decides what they ask themselves"));
+            return Err(refuse(Code::NotAllowed, "you cannot answer your own request"));
         }
         must_be_open(&approval, cx.at)?;
         let own = answered_delivery(tables, &agent, &approval)?;
@@ -243,7 +243,7 @@ fn must_be_open(approval: &Approval, now: Timestamp) -> Result<(), Stop> {
         },
         ApprovalState::Answered => {
             let by = approval.decided_by.as_ref().map(Name::as_str).unwrap_or_default();
-            format!("was decided by {by} already: {choice}")
+            format!("was already decided by {by}: {choice}")
         }
         ApprovalState::Defaulted | ApprovalState::Unanswered => {
             late(approval.deadline.unwrap_or(now), approval.choice.as_ref())
@@ -284,10 +284,10 @@ fn tell_holder(tables: &mut Tables<'_>, cx: &Context, message: &Message, before:
 pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     let number = MessageNo(item.subject);
     let Some(approval) = tables.approval(number)? else {
-        return Err(Error::Damaged(format!("approval {number} is due and does not exist")));
+        return Err(Error::Damaged(format!("approval {number} is due but does not exist")));
     };
     if !approval.is_open() || approval.deadline != Some(item.at) {
-        return Err(Error::Damaged(format!("approval {number} is {} and yet its deadline is due", approval.state)));
+        return Err(Error::Damaged(format!("approval {number} is {}, but its deadline is due", approval.state)));
     }
     let (state, how, reason, told) = match &approval.default {
         Some(_) => (ApprovalState::Defaulted, State::Done, EndReason::Defaulted, Notice::Defaulted),
@@ -360,7 +360,7 @@ pub(crate) fn must_not_await(tables: &Tables<'_>, number: MessageNo) -> Result<(
     match tables.approval(number)?.filter(Approval::is_open) {
         None => Ok(()),
         Some(approval) => {
-            Err(refuse(Code::NeedsAnswer, format!("message {number} wants a decision: {}", listed(&approval.choices))))
+            Err(refuse(Code::NeedsAnswer, format!("message {number} needs a decision: {}", listed(&approval.choices))))
         }
     }
 }

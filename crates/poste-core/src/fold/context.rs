@@ -1,4 +1,4 @@
-//! Shared contexts: consecutive versions, none of them lost, and a lock that ends by itself.
+//! Shared contexts: consecutive versions, none of them lost, and a lock that expires.
 //!
 //! Every version is also a message. The same record publishes it, so subscribers are notified exactly once.
 
@@ -34,7 +34,7 @@ impl Rule for ContextCreate {
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
         let agent = speaker(tables, cx)?;
         if tables.context(&self.name)?.is_some() {
-            return Err(refuse(Code::NameTaken, format!("there is a context {} already", self.name)));
+            return Err(refuse(Code::NameTaken, format!("context {} already exists", self.name)));
         }
         let context = Context {
             number: cx.position,
@@ -105,7 +105,7 @@ impl Rule for ContextReplace {
             let (name, made_from, now) = (&context.name, self.if_version, context.version);
             return Err(refuse(
                 Code::StaleVersion,
-                format!("context {name} is at version {now}, and this was made from version {made_from}"),
+                format!("context {name} is at version {now}, but this was made from version {made_from}"),
             ));
         }
         may_write(&context, cx)?;
@@ -138,7 +138,7 @@ impl Rule for ContextLock {
         if !(limits::CONTEXT_LOCK_MS_MIN..=limits::CONTEXT_LOCK_MS_MAX).contains(&self.for_ms) {
             let (min, max) = (limits::CONTEXT_LOCK_MS_MIN, limits::CONTEXT_LOCK_MS_MAX);
             let range = format!("{} to {}", crate::time::length(min), crate::time::length(max));
-            return Err(refuse(Code::TimeOutOfRange, format!("a context is locked for {range}")));
+            return Err(refuse(Code::TimeOutOfRange, format!("a context can be locked for {range}")));
         }
         may_write(&context, cx)?;
         // Locking again extends the lock and never shortens it.
@@ -242,7 +242,7 @@ fn held(context: &Context, lock: &Lock) -> Stop {
 /// The message of a version. It has exactly one form, so subscribers can rely on it.
 fn publication(name: &ContextName, mail: &Send, tables: &Tables<'_>, cx: &Cx) -> Result<message::Plan, Stop> {
     if *mail != context_mail(name) {
-        return Err(refuse(Code::Malformed, format!("a version of context {name} is published to its topic alone")));
+        return Err(refuse(Code::Malformed, format!("a version of context {name} is published only to its topic")));
     }
     mail.decide(tables, cx)
 }
@@ -283,7 +283,7 @@ fn add_version(plan: Plan, tables: &mut Tables<'_>, cx: &Cx) -> Result<Effect, E
 pub(super) fn versioned_before(tables: &Tables<'_>, version: Version) -> Result<Versioned, Error> {
     let context = tables
         .context_by_number(version.context)?
-        .ok_or_else(|| Error::Damaged(format!("version {} of no context", version.version)))?;
+        .ok_or_else(|| Error::Damaged(format!("version {} belongs to no context", version.version)))?;
     let subscribers = message::sent_before(tables, version.message)?.deliveries;
     // For an archived message only its address is known: the topic itself.
     let subscribers = subscribers.iter().filter(|address| matches!(address, Address::Agent(_))).count();
@@ -300,7 +300,7 @@ pub(super) fn locked_before(
     Ok(match lock.filter(|lock| lock.token == token) {
         Some(lock) => Ok(Locked { context: name.clone(), token, until: lock.until }),
         None => {
-            let reason = format!("the lock of context {name} that was taken under this id (token {token}) is over");
+            let reason = format!("the lock of context {name} that was taken under this id (token {token}) has ended");
             Err(Rejection { code: Code::Ended, reason })
         }
     })
@@ -312,7 +312,7 @@ pub(super) fn settle_lock(tables: &mut Tables<'_>, item: DueItem) -> Result<(), 
         Some(context) if context.lock.as_ref().is_some_and(|lock| lock.until == item.at) => {
             tables.set_lock(&context, None)
         }
-        _ => Err(Error::Damaged(format!("the lock of context {} is due, and it has none", item.subject))),
+        _ => Err(Error::Damaged(format!("the lock of context {} is due, but it has none", item.subject))),
     }
 }
 

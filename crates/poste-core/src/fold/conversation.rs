@@ -36,12 +36,12 @@ impl Rule for Close {
         if !takes_part {
             return Err(refuse(
                 Code::NotAllowed,
-                format!("only who takes part in conversation {conversation}, or a human, may close it"),
+                format!("only participants of conversation {conversation} or a human may close it"),
             ));
         }
         let is_closed = tables.closed(&conversation)?.is_some();
         if open.is_empty() && is_closed && tables.open_approvals_in(&conversation)?.is_empty() {
-            return Err(refuse(Code::NothingToDo, format!("conversation {conversation} is closed already")));
+            return Err(refuse(Code::NothingToDo, format!("conversation {conversation} is already closed")));
         }
         Ok((conversation, open))
     }
@@ -80,10 +80,10 @@ impl Rule for Archive {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         speaker(tables, cx)?;
         if !is_archive_name(&self.file) {
-            return Err(refuse(Code::Malformed, "an archive is called DATE-POSITION.jsonl"));
+            return Err(refuse(Code::Malformed, "an archive must be named DATE-POSITION.jsonl"));
         }
         if i64::try_from(self.lines).is_err() || self.as_of >= cx.position {
-            return Err(refuse(Code::Malformed, "no archive has so many lines, or knows a record to come"));
+            return Err(refuse(Code::Malformed, "an archive cannot have that many lines, or be newer than the log"));
         }
         if tables.has_archive_file(&self.file)? {
             return Err(refuse(Code::Malformed, format!("the archive {} is in use", self.file)));
@@ -110,7 +110,7 @@ impl Rule for Archive {
                 return Err(refuse(
                     Code::NotFinished,
                     format!(
-                        "conversation {conversation} went on after record {}, as of which it was written",
+                        "conversation {conversation} continued after record {}, as of which it was archived",
                         self.as_of
                     ),
                 ));

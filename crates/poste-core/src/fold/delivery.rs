@@ -95,7 +95,7 @@ pub(crate) fn authority(
     if let Some(token) = token {
         if !tables.won_claim(delivery, &cx.actor, token)? {
             let message = delivery.message;
-            return Err(refuse(Code::NotClaimed, format!("{token} is no claim of {} on message {message}", cx.actor)));
+            return Err(refuse(Code::NotClaimed, format!("{token} is not {}'s claim on message {message}", cx.actor)));
         }
         return match delivery.state {
             State::Claimed if delivery.token == Some(token) => Ok(Authority::Holder),
@@ -122,10 +122,7 @@ pub(crate) fn authority(
         State::Pending if delivery.claims == 0 || cx.session.is_some() => Ok(Authority::Unclaimed),
         State::Pending => Err(refuse(
             Code::NotClaimed,
-            format!(
-                "message {} was claimed before and came back: nobody holds it now, claim it again first",
-                delivery.message
-            ),
+            format!("message {} was claimed before and is pending again: claim it again first", delivery.message),
         )),
         _ if lost && !(same_session && ended_by_holder) => Ok(Authority::Lost),
         _ => Err(ended(delivery)),
@@ -164,7 +161,7 @@ fn held(delivery: &Delivery, advice: &str) -> Stop {
 
 /// The holder's name alone does not prove the claim.
 fn unnamed(delivery: &Delivery) -> Stop {
-    held(delivery, "; the name alone is not enough, name the claim by its token")
+    held(delivery, "; the name alone is not enough, give the token of the claim")
 }
 
 pub(crate) fn lease_lost(delivery: &Delivery) -> Stop {
@@ -176,7 +173,7 @@ pub(crate) fn lease_lost(delivery: &Delivery) -> Stop {
 }
 
 pub(crate) fn ended(delivery: &Delivery) -> Stop {
-    refuse(Code::Ended, format!("message {} is {} already", delivery.message, delivery.state))
+    refuse(Code::Ended, format!("message {} is already {}", delivery.message, delivery.state))
 }
 
 pub(crate) fn not_ready(delivery: &Delivery) -> Stop {

@@ -89,10 +89,7 @@ impl Rule for Fail {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         if self.delay_ms.is_some_and(|delay| !self.retry || !(0..=limits::RETRY_DELAY_MS_MAX).contains(&delay)) {
-            return Err(refuse(
-                Code::TimeOutOfRange,
-                "it comes back within an hour, and only if it is to be tried again",
-            ));
+            return Err(refuse(Code::TimeOutOfRange, "a delay is at most an hour, and needs a retry"));
         }
         let plan = decide_finish(tables, cx, self.message, self.token)?;
         if plan.authority == Authority::Lost {
@@ -132,7 +129,7 @@ impl Rule for Ack {
             return Err(delivery::not_ready(&own));
         }
         if own.acked_at.is_some() {
-            return Err(refuse(Code::NothingToDo, format!("message {} is acknowledged already", own.message)));
+            return Err(refuse(Code::NothingToDo, format!("message {} is already acknowledged", own.message)));
         }
         Ok((own, !message.work))
     }
@@ -181,7 +178,7 @@ fn bad_ends(
         return Err(refuse(
             Code::NothingToDo,
             format!(
-                "no delivery of message {} to {recipient} failed, died, expired or came back; to {}{more} it did",
+                "no delivery of message {} to {recipient} failed, died, expired or was returned; those to {}{more} did",
                 message.number,
                 others.join(", ")
             ),
@@ -191,7 +188,7 @@ fn bad_ends(
     if bad.is_empty() {
         return Err(refuse(
             Code::NothingToDo,
-            format!("no delivery of message {} failed, died, expired or came back", message.number),
+            format!("no delivery of message {} failed, died, expired or was returned", message.number),
         ));
     }
     Ok((message, agent, bad))
@@ -232,7 +229,7 @@ impl Rule for Drop {
         let (message, _, mut bad) = bad_ends(tables, cx, self.message, self.recipient.as_ref(), "drop")?;
         bad.retain(|delivery| delivery.dropped_at.is_none());
         if bad.is_empty() {
-            return Err(refuse(Code::NothingToDo, format!("message {} is dropped already", message.number)));
+            return Err(refuse(Code::NothingToDo, format!("message {} is already dropped", message.number)));
         }
         Ok(bad)
     }

@@ -19,7 +19,7 @@ impl Rule for GateResult {
             return Err(refuse(Code::Malformed, format!("a message has 1 to {} gates", limits::GATES_MAX)));
         }
         if self.passed != self.gates.iter().all(|gate| gate.passed) {
-            return Err(refuse(Code::Malformed, "gates are passed when every one of them is"));
+            return Err(refuse(Code::Malformed, "gates pass only if each of them passes"));
         }
         let message = delivery::message(tables, self.message)?;
         let own = own_delivery(tables, &agent, &message, Some(self.token))?;
@@ -27,7 +27,7 @@ impl Rule for GateResult {
         if tables.gate_passed(&own, self.token)? {
             return Err(refuse(
                 Code::NothingToDo,
-                format!("message {} passed its gates under this claim already", self.message),
+                format!("message {} already passed its gates under this claim", self.message),
             ));
         }
         Ok((own, self.token, self.passed))

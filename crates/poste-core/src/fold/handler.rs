@@ -38,14 +38,14 @@ impl Rule for HandlerTake {
             }
             let known = tables.count_handlers()?;
             if known >= limits::HANDLERS_MAX {
-                return Err(refuse(Code::TooLarge, format!("there are {known} rules already")));
+                return Err(refuse(Code::TooLarge, format!("there are already {known} rules")));
             }
             let after = Handler { number: known as u64 + 1, rule: self.rule.clone(), cursor, lease };
             return Ok(Taken { before: None, after });
         };
         if let Some(lease) = &before.lease {
             let (rule, holder, until) = (&self.rule, &lease.holder, lease.until);
-            return Err(refuse(Code::RuleHeld, format!("{holder} sees to rule {rule} until {until}")));
+            return Err(refuse(Code::RuleHeld, format!("rule {rule} is held by {holder} until {until}")));
         }
         let after = Handler { lease, ..before.clone() };
         Ok(Taken { before: Some(before), after })
@@ -56,7 +56,7 @@ impl Rule for HandlerTake {
             Some(before) => tables.update_handler(before, &taken.after)?,
             None => tables.insert_handler(&taken.after)?,
         }
-        handling(&taken.after).ok_or_else(|| Error::Damaged(format!("rule {} was taken by nobody", taken.after.rule)))
+        handling(&taken.after).ok_or_else(|| Error::Damaged(format!("rule {} has no holder", taken.after.rule)))
     }
 }
 
@@ -73,13 +73,11 @@ fn handling(handler: &Handler) -> Option<Effect> {
 /// The rule, if the actor holds it by this token.
 fn held(tables: &Tables<'_>, cx: &Context, rule: &Label, token: Position) -> Result<Handler, Stop> {
     speaker(tables, cx)?;
-    let handler = tables
-        .handler(rule)?
-        .ok_or_else(|| refuse(Code::UnknownRule, format!("nobody ever took a rule of the name {rule}")))?;
+    let handler = tables.handler(rule)?.ok_or_else(|| refuse(Code::UnknownRule, format!("there is no rule {rule}")))?;
     let is_held = handler.lease.as_ref().is_some_and(|lease| lease.token == token && lease.holder == cx.actor);
     match is_held {
         true => Ok(handler),
-        false => Err(refuse(Code::LeaseLost, format!("{} no longer sees to rule {rule} by token {token}", cx.actor))),
+        false => Err(refuse(Code::LeaseLost, format!("{} no longer holds rule {rule} with token {token}", cx.actor))),
     }
 }
 
@@ -90,7 +88,7 @@ impl Rule for HandlerCursor {
         let handler = held(tables, cx, &self.rule, self.token)?;
         if self.position <= handler.cursor {
             let (rule, cursor) = (&self.rule, handler.cursor);
-            return Err(refuse(Code::NothingToDo, format!("rule {rule} has come as far as {cursor}")));
+            return Err(refuse(Code::NothingToDo, format!("rule {rule} is already at record {cursor}")));
         }
         if self.position > before_this(cx) {
             return Err(refuse(Code::Malformed, format!("the log ends before {}", self.position)));
@@ -110,13 +108,13 @@ impl Rule for HandlerDead {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         held(tables, cx, &self.rule, self.token)?;
         if self.attempts == 0 {
-            return Err(refuse(Code::Malformed, "what nobody attempted did not fail"));
+            return Err(refuse(Code::Malformed, "a failure needs at least one attempt"));
         }
         if tables.position_of(self.message)?.is_none() {
             return Err(refuse(Code::UnknownMessage, format!("there is no message {}", self.message)));
         }
         if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
-            return Err(refuse(Code::Malformed, "an alert about a rule answers and ends no message"));
+            return Err(refuse(Code::Malformed, "an alert about a rule cannot answer or end a message"));
         }
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
         let untold = Untold {
@@ -156,12 +154,11 @@ impl Rule for HandlerSettle {
         match (self.how, self.token) {
             (Settling::Sent, Some(token)) => drop(held(tables, cx, &self.rule, token)?),
             (Settling::Dropped, None) => {}
-            _ => return Err(refuse(Code::Malformed, "whoever tells of a message holds the rule, and nobody else")),
+            _ => return Err(refuse(Code::Malformed, "a token is needed to settle as sent, and only then")),
         }
         let (rule, message) = (&self.rule, self.message);
         let untold = tables.untold(rule, message)?;
-        untold
-            .ok_or_else(|| refuse(Code::NothingToDo, format!("rule {rule} does not wait to tell of message {message}")))
+        untold.ok_or_else(|| refuse(Code::NothingToDo, format!("rule {rule} has not failed on message {message}")))
     }
 
     fn apply(untold: Untold, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
@@ -180,7 +177,7 @@ pub(crate) fn expire(tables: &mut Tables<'_>, item: DueItem) -> Result<(), Error
         Some(handler) if handler.lease.as_ref().is_some_and(|lease| lease.until == item.at) => {
             release(tables, &handler)
         }
-        _ => Err(Error::Damaged(format!("the lease of handler {} is due, and it has none", item.subject))),
+        _ => Err(Error::Damaged(format!("the lease of handler {} is due, but it has none", item.subject))),
     }
 }
 

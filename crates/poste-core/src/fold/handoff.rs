@@ -35,7 +35,7 @@ impl Rule for HandoffCreate {
         let recipient = match self.mail.to.as_slice() {
             [one @ (Address::Agent(_) | Address::Role(_) | Address::Can(_))] => one.clone(),
             _ => {
-                let why = "a handoff goes to one agent, or to a role or capability of which one takes it";
+                let why = "a handoff goes to one agent, one role or one capability";
                 return Err(refuse(Code::Malformed, why));
             }
         };
@@ -49,7 +49,7 @@ impl Rule for HandoffCreate {
         }
         let is_place = |path: &String| path.starts_with('/') && path.len() <= limits::PATH_BYTES_MAX;
         if !self.worktree.as_ref().is_none_or(is_place) {
-            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+            return Err(refuse(Code::Malformed, "a worktree must be an absolute path"));
         }
         let terms = Terms { artifacts_max: limits::HANDOFF_ARTIFACTS_MAX, ..Terms::MAIL };
         let mut mail = message::plan(&self.mail, tables, cx, terms)?;
@@ -87,13 +87,13 @@ fn check_files(files: &[Artifact]) -> Result<(), Stop> {
     for file in files {
         let path = crate::text::quoted(&file.path);
         if file.state != ArtifactState::Attached || file.size.is_none() || file.digest.is_none() {
-            return Err(refuse(Code::Malformed, format!("a handoff holds copies, and of {path} it has none")));
+            return Err(refuse(Code::Malformed, format!("a handoff contains copies, but has none of {path}")));
         }
         if !is_path_below(&file.path) {
-            return Err(refuse(Code::Malformed, format!("{path} is no path below a folder")));
+            return Err(refuse(Code::Malformed, format!("{path} is not a path below a folder")));
         }
         if !seen.insert(&file.path) {
-            return Err(refuse(Code::Malformed, format!("{path} is in it twice")));
+            return Err(refuse(Code::Malformed, format!("{path} is listed twice")));
         }
     }
     Ok(())
@@ -152,7 +152,7 @@ impl HandoffAccept {
         let open: Vec<String> =
             (1..=handoff.checks).filter(|check| !self.checked.contains(check)).map(|check| check.to_string()).collect();
         if !open.is_empty() {
-            return Some(format!("of handoff {number} these checks are not made: {}", open.join(", ")));
+            return Some(format!("these checks of handoff {number} are not done: {}", open.join(", ")));
         }
         let failed = |results: &[Verified]| results.iter().position(|result| !result.ok).map(|index| index + 1);
         if let Some(command) = failed(&self.verified) {
@@ -161,7 +161,7 @@ impl HandoffAccept {
         if self.verified.len() < handoff.verifies as usize {
             return Some(format!("not every command of handoff {number} was run"));
         }
-        failed(&self.gates).map(|gate| format!("gate {gate} of the receiver does not let handoff {number} through"))
+        failed(&self.gates).map(|gate| format!("handoff {number} does not pass gate {gate} of the receiver"))
     }
 }
 
@@ -210,13 +210,13 @@ fn decide_answer(tables: &Tables<'_>, cx: &Context, mail: &Send, kind: &str) -> 
 fn waiting(tables: &Tables<'_>, number: MessageNo) -> Result<Handoff, Stop> {
     let Some(handoff) = tables.handoff(number)? else {
         delivery::message(tables, number)?;
-        return Err(refuse(Code::NoHandoff, format!("message {number} is no handoff")));
+        return Err(refuse(Code::NoHandoff, format!("message {number} is not a handoff")));
     };
     if handoff.state == HandoffState::Pending {
         return Ok(handoff);
     }
     let by = handoff.decided_by.map(|name| format!(" by {name}")).unwrap_or_default();
-    Err(refuse(Code::Ended, format!("handoff {number} is {}{by} already", handoff.state)))
+    Err(refuse(Code::Ended, format!("handoff {number} is already {}{by}", handoff.state)))
 }
 
 impl Rule for HandoffWithdraw {
@@ -290,14 +290,14 @@ pub(crate) fn refuse_plain_end(tables: &Tables<'_>, number: MessageNo) -> Result
 }
 
 fn is_handoff(number: MessageNo) -> Stop {
-    refuse(Code::IsHandoff, format!("message {number} is a handoff: it is accepted or rejected, nothing less"))
+    refuse(Code::IsHandoff, format!("message {number} is a handoff: it must be accepted or rejected"))
 }
 
 /// A decided handoff cannot be retried; the sender offers a new one instead.
 pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Result<(), Stop> {
     match tables.handoff(number)? {
         Some(handoff) if handoff.decision.is_some() => {
-            Err(refuse(Code::Ended, format!("handoff {number} is {} already", handoff.state)))
+            Err(refuse(Code::Ended, format!("handoff {number} is already {}", handoff.state)))
         }
         _ => Ok(()),
     }

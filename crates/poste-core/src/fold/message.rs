@@ -76,13 +76,12 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
     if let (Some(ready_at), Some(expires_at)) = (ready_at, expires_at)
         && expires_at <= ready_at
     {
-        return Err(refuse(Code::TimeOutOfRange, "it would expire before it may be read"));
+        return Err(refuse(Code::TimeOutOfRange, "it would expire before it is delivered"));
     }
     if let (Some(ready_at), Some(respond_by)) = (ready_at, respond_by)
         && respond_by <= ready_at
     {
-        let why =
-            format!("the response deadline ({respond_by}) is not after the time it may be read from ({ready_at})");
+        let why = format!("the response deadline ({respond_by}) is not after the delivery time ({ready_at})");
         return Err(refuse(Code::TimeOutOfRange, why));
     }
 
@@ -373,10 +372,10 @@ pub(crate) fn future(
         if past_is_now {
             return Ok(None);
         }
-        return Err(refuse(Code::TimeOutOfRange, format!("{what} is over already ({at})")));
+        return Err(refuse(Code::TimeOutOfRange, format!("{what} is in the past ({at})")));
     }
     if at.since_ms(cx.at) > limits::HORIZON_MS_MAX {
-        return Err(refuse(Code::TimeOutOfRange, format!("{what} is too far away ({at})")));
+        return Err(refuse(Code::TimeOutOfRange, format!("{what} is too far in the future ({at})")));
     }
     Ok(Some(at))
 }
@@ -392,7 +391,7 @@ pub(crate) fn check_artifacts(artifacts: &[Artifact], max: usize) -> Result<(), 
         }
         // Gate commands get it as an argument: it must not look like an option or mean a different folder there.
         if artifact.worktree.as_ref().is_some_and(|worktree| !worktree.starts_with('/')) {
-            return Err(refuse(Code::Malformed, "the worktree of an artifact is an absolute path"));
+            return Err(refuse(Code::Malformed, "the worktree of an artifact must be an absolute path"));
         }
     }
     Ok(())

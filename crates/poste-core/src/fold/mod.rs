@@ -205,7 +205,7 @@ fn reserved_id(
     };
     Ok((!may_have_it).then(|| Rejection {
         code: Code::ReservedId,
-        reason: format!("ids that begin with {OFFICE_IDS} are for the office itself"),
+        reason: format!("ids that begin with {OFFICE_IDS} are reserved for the office"),
     }))
 }
 
@@ -219,7 +219,7 @@ pub fn fold_malformed(tables: &mut Tables<'_>, record: &MalformedRecord) -> Resu
 /// The answer to a record that another process folded: the verdict kept for it, or else what the tables still know.
 pub(crate) fn recall_record(tables: &Tables<'_>, sealed: &Sealed, position: Position) -> Result<Outcome, Error> {
     let id = &sealed.envelope.id;
-    let missing = || Error::Damaged(format!("record {position} was folded and is not there"));
+    let missing = || Error::Damaged(format!("record {position} was folded but does not exist"));
     let at = tables.record(position)?.ok_or_else(missing)?.at;
     let outcome = |position, repeat, verdict| Outcome { id: id.clone(), position: Some(position), at, repeat, verdict };
     let is_about = |known: &IdRow| known.position == position || known.fingerprint == sealed.envelope.fingerprint();
@@ -256,7 +256,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         }));
     }
     let Some(record) = tables.record(position)? else {
-        return Err(Error::Damaged(format!("record {position} is known by its id and not there")));
+        return Err(Error::Damaged(format!("record {position} is known by its id but does not exist")));
     };
     let actor = &record.sealed.envelope.actor;
     Ok(Verdict::Accepted(match record.sealed.intent() {
@@ -273,7 +273,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
         Ok(Some(Intent::Prolong(prolong))) => reservation::still_held(tables, actor, &prolong.patterns)?,
         Ok(Some(Intent::Unreserve(_))) => Effect::Reserved(reservation::released_before(tables, position)?),
         Ok(Some(Intent::HandlerTake(take))) => handler::taken_before(tables, &take, position)?,
-        // The tables tell no more. On the machine that proposed it the first answer may still be kept.
+        // The tables know no more. The machine that proposed it may still have the first answer.
         _ => match tables.answer(position)? {
             Some(Verdict::Accepted(effect)) => effect,
             _ => Effect::Noted,
@@ -281,7 +281,7 @@ fn recall(tables: &Tables<'_>, position: Position, message: Option<MessageNo>) -
     }))
 }
 
-/// Does the same with whichever rule an intent is.
+/// Runs the same code with the rule of an intent, whichever it is.
 macro_rules! each_rule {
     ($intent:expr, $rule:ident => $body:expr) => {
         each_rule!(@of $intent, $rule => $body;
@@ -300,7 +300,7 @@ macro_rules! each_rule {
     };
 }
 
-/// Why the fold would refuse a record if it came next. `None` for one whose id is known: it gets the answer it was given.
+/// Why the fold would refuse a record if it came next. `None` if the id is known: it gets the earlier answer.
 pub(crate) fn foresee(tables: &Tables<'_>, record: &Record) -> Result<Option<Rejection>, Error> {
     let (envelope, intent) = (&record.sealed.envelope, record.sealed.intent());
     if let Some(rejection) = reserved_id(tables, envelope, &intent)? {
@@ -331,7 +331,7 @@ fn apply_intent(
     }
 }
 
-/// What a record asks for, with what its rule knows besides; or why no rule ever sees it.
+/// The intent of a record with the context for its rule, or why no rule gets it.
 fn understand(
     record: &Record,
     intent: Result<Option<Intent>, Malformed>,
@@ -397,7 +397,7 @@ impl Rule for Barrier {
         if self.fold_version <= tables.cursor.fold_version {
             return Err(refuse(
                 Code::NothingToDo,
-                format!("the log is at fold version {} already", tables.cursor.fold_version),
+                format!("the log is already at fold version {}", tables.cursor.fold_version),
             ));
         }
         Ok(self.fold_version)
@@ -418,11 +418,11 @@ impl Rule for Clock {
             speaker(tables, cx)?;
         }
         if self.leap_ms <= 0 {
-            return Err(refuse(Code::TimeOutOfRange, "a clock leaps ahead or not at all"));
+            return Err(refuse(Code::TimeOutOfRange, "a clock can only jump ahead"));
         }
         // A leap of more than a day carries the name of the agent that accepted it.
         if self.leap_ms > limits::CLOCK_LEAP_MS_MAX && cx.actor.is_poste() {
-            return Err(refuse(Code::NotAllowed, "a leap of more than a day must be accepted by somebody"));
+            return Err(refuse(Code::NotAllowed, "a jump of more than a day must be accepted by an agent"));
         }
         Ok(self.leap_ms)
     }

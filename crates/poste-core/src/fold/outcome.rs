@@ -95,7 +95,7 @@ impl Effect {
 pub struct Sent {
     pub number: MessageNo,
     pub conversation: String,
-    /// Whom it was delivered to, one entry a delivery.
+    /// Its recipients, one entry per delivery.
     pub deliveries: Vec<Address>,
 }
 
@@ -103,18 +103,18 @@ pub struct Sent {
 pub struct Versioned {
     pub context: ContextName,
     pub version: u64,
-    /// The message subscribers were sent.
+    /// The message that subscribers got.
     pub message: MessageNo,
-    /// How many they were.
+    /// Number of subscribers.
     pub subscribers: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgreedOn {
     pub proposal: MessageNo,
-    /// The reply that says so.
+    /// The reply that agrees.
     pub message: MessageNo,
-    /// Who has not agreed yet.
+    /// Parties that have not agreed yet.
     pub missing: Vec<Address>,
 }
 
@@ -139,7 +139,7 @@ pub struct ClaimedItem {
     pub lease_until: Timestamp,
 }
 
-/// One pattern, with who holds it how long.
+/// A reserved pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reserved {
     pub number: ReservationNo,
@@ -155,7 +155,7 @@ pub struct Handling {
     pub token: Position,
     #[serde(serialize_with = "rfc3339", deserialize_with = "from_rfc3339")]
     pub until: Timestamp,
-    /// Everything up to here was seen to.
+    /// Everything up to here was processed.
     pub cursor: Position,
 }
 

@@ -1,4 +1,4 @@
-//! Redaction: erases content, but keeps its author and what became of it.
+//! Redaction: erases content, but keeps its author and its outcome.
 
 use super::outcome::{Code, Effect, Stop, refuse};
 use super::{Context, Rule, speaker};
@@ -35,7 +35,7 @@ impl Rule for Redact {
             }
         }
         if fresh.is_empty() {
-            return Err(refuse(Code::NothingToDo, "it carries no content, or its content was redacted before"));
+            return Err(refuse(Code::NothingToDo, "it has no content, or its content is already redacted"));
         }
         Ok(fresh)
     }

@@ -100,7 +100,7 @@ pub(crate) fn conflicts(
             }
             // Once the effort is spent, "overlaps" is a guess. Only a holder that is known to be in the way is named.
             if effort.is_spent() {
-                let what = "that is too much to compare with what is reserved; reserve fewer or simpler patterns";
+                let what = "comparing this with all reservations takes too long; reserve fewer or simpler patterns";
                 return Err(refuse(Code::TooLarge, what));
             }
             found.push(Conflict { wanted: wanted.clone(), held });
@@ -147,7 +147,7 @@ impl Rule for Unreserve {
             None if holder.name == agent.name => None,
             Some(mail) if holder.name != agent.name && is_for(mail, &holder.name) => Some(mail.decide(tables, cx)?),
             _ => {
-                return Err(refuse(Code::Malformed, "whoever frees what another one holds tells them, and them alone"));
+                return Err(refuse(Code::Malformed, "releasing for another agent must notify that agent alone"));
             }
         };
         Ok((freed, mail))
@@ -249,7 +249,7 @@ pub(crate) fn end_all_of(tables: &mut Tables<'_>, cx: &Context, agent: &Name) ->
 pub(crate) fn expire(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     match tables.reservation(ReservationNo(item.subject))? {
         Some(held) if held.until == item.at => end(tables, cx, held, ReservationEnd::Expired),
-        _ => Err(Error::Damaged(format!("reservation {} is due and not held until then", item.subject))),
+        _ => Err(Error::Damaged(format!("reservation {} is due but not held until then", item.subject))),
     }
 }
 

@@ -30,18 +30,18 @@ impl Rule for RunStart {
         let agent = speaker(tables, cx)?;
         self.check()?;
         if let Some(before) = tables.run(&self.run)? {
-            let why = format!("run {} was started before, by {}", self.run, before.agent);
+            let why = format!("run {} was already started by {}", self.run, before.agent);
             return Err(refuse(Code::RunTaken, why));
         }
         if cx.session.as_ref() != Some(&self.run) {
-            return Err(refuse(Code::Malformed, "a run is started in the session of its name"));
+            return Err(refuse(Code::Malformed, "a run must be started in the session of its name"));
         }
         if is_stopped(tables, &agent.name, cx.at)? {
-            return Err(refuse(Code::Busy, format!("{} is stopped: nothing is started for it", agent.name)));
+            return Err(refuse(Code::Busy, format!("{} is stopped: it cannot be started", agent.name)));
         }
         let running = tables.running(&agent.name)?.len();
         if self.limit.is_some_and(|limit| running >= limit as usize) {
-            return Err(refuse(Code::Busy, format!("{} has {running} runs under way", agent.name)));
+            return Err(refuse(Code::Busy, format!("{} already has {running} runs", agent.name)));
         }
         let (taken, hops) = self.take(tables, &agent)?;
         let run = RunRow {
@@ -74,15 +74,15 @@ impl RunStart {
     fn check(&self) -> Result<(), Stop> {
         let is_word = |text: &str| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
         if ![&self.runner, &self.host, &self.supervisor.place].into_iter().all(|text| is_word(text)) {
-            return Err(refuse(Code::Malformed, "a runner, a host or a process is named by one short line"));
+            return Err(refuse(Code::Malformed, "the name of a runner, host or process must be one short line"));
         }
         let max = limits::RUN_CLAIMS_MAX;
         if self.messages.len() > max {
-            return Err(refuse(Code::TooLarge, format!("a run works on {max} messages at most")));
+            return Err(refuse(Code::TooLarge, format!("a run works on at most {max} messages")));
         }
         let is_repeated = |(index, message): (usize, &MessageNo)| self.messages[..index].contains(message);
         if self.messages.iter().enumerate().any(is_repeated) {
-            return Err(refuse(Code::Malformed, "a run names each message once"));
+            return Err(refuse(Code::Malformed, "a run cannot name a message twice"));
         }
         Ok(())
     }
@@ -123,18 +123,18 @@ impl Rule for RunEnd {
             .ok_or_else(|| refuse(Code::UnknownRun, format!("no run {} was started", self.run)))?;
         // Also allowed after the agent retired: its program did end.
         if run.agent != cx.actor {
-            return Err(refuse(Code::NotAllowed, format!("run {} is one of {}", run.run, run.agent)));
+            return Err(refuse(Code::NotAllowed, format!("run {} belongs to {}", run.run, run.agent)));
         }
         if !run.is_running() {
-            return Err(refuse(Code::Ended, format!("run {} is over already", run.run)));
+            return Err(refuse(Code::Ended, format!("run {} has already ended", run.run)));
         }
         let has_code = matches!(self.how, RunOutcome::Exited | RunOutcome::Signalled);
         if has_code != self.code.is_some() {
-            return Err(refuse(Code::Malformed, "a program that ended by itself has a code, and no other"));
+            return Err(refuse(Code::Malformed, "a code is needed after an exit or a signal, and only then"));
         }
         let within = |number: u64| i64::try_from(number).is_ok_and(|number| number <= limits::RUN_NUMBER_MAX);
         if !within(self.took_ms) || !self.cost_micros.is_none_or(within) {
-            return Err(refuse(Code::Malformed, "a run neither takes nor costs that much"));
+            return Err(refuse(Code::Malformed, "the duration or cost of the run is too large"));
         }
         let mut deliveries = Vec::new();
         for message in tables.messages_of_run(&run.run)? {
@@ -192,13 +192,13 @@ impl Rule for RunHold {
         let let_go_at = before.as_ref().and_then(|before| before.let_go_at);
         let before = before.filter(|before| !before.is_over(cx.at));
         if before.is_some_and(|before| before.why == self.why) {
-            return Err(refuse(Code::NothingToDo, format!("it is held already ({})", self.why)));
+            return Err(refuse(Code::NothingToDo, format!("it is already held ({})", self.why)));
         }
         if delivery.is_none() && is_stopped(tables, &agent.name, cx.at)? {
-            return Err(refuse(Code::NothingToDo, format!("{} is stopped, which ends by nothing else", agent.name)));
+            return Err(refuse(Code::NothingToDo, format!("{} is stopped until it is resumed", agent.name)));
         }
         if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
-            return Err(refuse(Code::Malformed, "a hold answers and ends no message"));
+            return Err(refuse(Code::Malformed, "a hold cannot answer or end a message"));
         }
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
         let hold = HoldRow {
@@ -233,7 +233,7 @@ impl RunHold {
     fn whom(&self, tables: &Tables<'_>, speaker: Agent) -> Result<Agent, Stop> {
         let Some(name) = self.agent.as_ref().filter(|name| **name != speaker.name) else { return Ok(speaker) };
         if self.why != HoldReason::Stopped || self.message.is_some() {
-            return Err(refuse(Code::NotAllowed, format!("{name} can be stopped, and held for nothing else")));
+            return Err(refuse(Code::NotAllowed, format!("{name} can only be stopped, not held for another reason")));
         }
         active_agent(tables, name)
     }
@@ -259,7 +259,7 @@ impl Rule for RunResume {
             holds.retain(|hold| hold.why == why && hold.delivery.is_some() == self.message.is_some());
         }
         if holds.is_empty() {
-            return Err(refuse(Code::NothingToDo, format!("nothing of that is held for {}", self.agent)));
+            return Err(refuse(Code::NothingToDo, format!("{} has no such hold", self.agent)));
         }
         Ok(holds)
     }
@@ -304,7 +304,7 @@ impl RunResume {
             Some(lead) => format!("{lead} or a person"),
             None => "a person".to_owned(),
         };
-        Err(refuse(Code::NotAllowed, format!("{} cannot let {} go: {who} can", by.name, agent.name)))
+        Err(refuse(Code::NotAllowed, format!("{} cannot resume {}: only {who} can", by.name, agent.name)))
     }
 }
 

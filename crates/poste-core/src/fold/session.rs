@@ -118,14 +118,14 @@ impl SessionStart {
             };
         };
         if !self.resumes || before.agent != *agent {
-            let why = format!("session {} was started before, by {}", self.id, before.agent);
+            let why = format!("session {} was already started by {}", self.id, before.agent);
             return Err(refuse(Code::SessionTaken, why));
         }
         if before.state == SessionState::TakenOver {
-            return Err(refuse(Code::SessionOver, format!("session {} is over ({})", before.id, before.state)));
+            return Err(refuse(Code::SessionOver, format!("session {} has ended ({})", before.id, before.state)));
         }
         if self.parent.is_some() {
-            return Err(refuse(Code::Malformed, "a session that is resumed stands where it stood"));
+            return Err(refuse(Code::Malformed, "a resumed session keeps its parent"));
         }
         if !before.is_root() {
             root_of(tables, &before.root)?;
@@ -151,10 +151,10 @@ impl SessionStart {
         let is_word = |text: &str| text.len() <= limits::LABEL_BYTES_MAX && !text.chars().any(char::is_control);
         let place = self.process.as_ref().map_or("", |process| process.place.as_str());
         if ![&self.host, &self.program].into_iter().all(|text| is_word(text)) || !is_word(place) {
-            return Err(refuse(Code::Malformed, "a host, a program or a process is named by one short line"));
+            return Err(refuse(Code::Malformed, "the name of a host, program or process must be one short line"));
         }
         if self.worktree.as_ref().is_some_and(|path| !path.starts_with('/') || path.len() > limits::PATH_BYTES_MAX) {
-            return Err(refuse(Code::Malformed, "a worktree is an absolute path"));
+            return Err(refuse(Code::Malformed, "a worktree must be an absolute path"));
         }
         Ok(())
     }
@@ -172,8 +172,8 @@ fn root_of(tables: &Tables<'_>, id: &Session) -> Result<SessionRow, Stop> {
         return Ok(root);
     }
     let over = match root.id == *id {
-        true => format!("session {id} is over ({})", root.state),
-        false => format!("session {}, at the root of {id}, is over ({})", root.id, root.state),
+        true => format!("session {id} has ended ({})", root.state),
+        false => format!("session {}, at the root of {id}, has ended ({})", root.id, root.state),
     };
     Err(refuse(Code::SessionOver, over))
 }
@@ -200,14 +200,14 @@ impl Rule for SessionNote {
         if agent.kind != AgentKind::Human && !tables.took_part(&root.id, &agent.name)? {
             return Err(refuse(
                 Code::NotAllowed,
-                format!("only who runs in session {}, or below it, or a human, may note something in it", root.id),
+                format!("only agents in session {} or below it, or a human, may add notes to it", root.id),
             ));
         }
         if (self.what == NoteKind::Answer) != self.question.is_some() {
-            return Err(refuse(Code::Malformed, "an answer names its question, and nothing else does"));
+            return Err(refuse(Code::Malformed, "an answer must name its question, and no other note may"));
         }
         if (self.what == NoteKind::Agent) != self.agent.is_some() {
-            return Err(refuse(Code::Malformed, "the note of an agent names it, and no other does"));
+            return Err(refuse(Code::Malformed, "a note of an invoked agent must name it, and no other note may"));
         }
         let question = match (self.what, self.question) {
             (NoteKind::Question, _) => Some(next_question(&root)?),
@@ -217,7 +217,7 @@ impl Rule for SessionNote {
                     return Err(refuse(Code::UnknownQuestion, why));
                 }
                 if tables.is_answered(&root.id, question)? {
-                    return Err(refuse(Code::Ended, format!("question q{question} is answered already")));
+                    return Err(refuse(Code::Ended, format!("question q{question} is already answered")));
                 }
                 Some(question)
             }
@@ -245,7 +245,7 @@ fn next_question(root: &SessionRow) -> Result<u32, Stop> {
     let max = limits::SESSION_QUESTIONS_MAX;
     match root.questions < max {
         true => Ok(root.questions + 1),
-        false => Err(refuse(Code::TooLarge, format!("a session has {max} questions at most"))),
+        false => Err(refuse(Code::TooLarge, format!("a session has at most {max} questions"))),
     }
 }
 
@@ -266,11 +266,11 @@ impl Rule for SessionClose {
             return Err(refuse(Code::NotAllowed, why));
         }
         if !session.is_live() {
-            let why = format!("session {} is over already ({})", session.id, session.state);
+            let why = format!("session {} has already ended ({})", session.id, session.state);
             return Err(refuse(Code::SessionOver, why));
         }
         if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
-            return Err(refuse(Code::Malformed, "the end of a session answers and ends no message"));
+            return Err(refuse(Code::Malformed, "the end of a session cannot answer or end a message"));
         }
         let released = if self.keep_claims { Vec::new() } else { held_in(tables, &session)? };
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;

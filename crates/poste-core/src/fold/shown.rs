@@ -42,7 +42,7 @@ impl Rule for Shown {
             }
         }
         if fresh.is_empty() {
-            return Err(refuse(Code::NothingToDo, "all of it was shown here before"));
+            return Err(refuse(Code::NothingToDo, "all of it was already shown here"));
         }
         Ok(fresh)
     }

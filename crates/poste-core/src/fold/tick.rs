@@ -38,7 +38,7 @@ impl Rule for Tick {
 /// Settles one due item of a delivery. An earlier item of the same tick may have settled it already.
 fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Result<(), Error> {
     let Some(before) = &tables.delivery(DeliveryNo(item.subject))? else {
-        return Err(Error::Damaged(format!("delivery {} is due and does not exist", item.subject)));
+        return Err(Error::Damaged(format!("delivery {} is due but does not exist", item.subject)));
     };
     match (item.what, before.state) {
         (Due::Lease, State::Claimed) if before.lease_until == Some(item.at) => {
@@ -58,10 +58,9 @@ fn settle_delivery(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Resu
         }
         // An earlier item of this tick superseded it and deleted its row. A row that still exists would be due forever:
         // stop instead of ticking without end.
-        _ if tables.is_due(item)? => Err(Error::Damaged(format!(
-            "delivery {} is {} and yet its {} is due",
-            item.subject, before.state, item.what
-        ))),
+        _ if tables.is_due(item)? => {
+            Err(Error::Damaged(format!("delivery {} is {}, but its {} is due", item.subject, before.state, item.what)))
+        }
         _ => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ impl Rule for Subscribe {
         if !is_new && past.is_empty() {
             return Err(refuse(
                 Code::NothingToDo,
-                format!("{} is subscribed to {} already", agent.name, self.topic.as_str()),
+                format!("{} is already subscribed to {}", agent.name, self.topic.as_str()),
             ));
         }
         Ok(Plan { topic: self.topic.clone(), is_new, past })

@@ -23,7 +23,7 @@ impl Rule for Wake {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
         speaker(tables, cx)?;
         if self.how == WakeWay::Nothing && self.outcome == WakeOutcome::Requested {
-            return Err(refuse(Code::Malformed, "where there is no way to an agent, nothing was requested of it"));
+            return Err(refuse(Code::Malformed, "without a way to wake an agent, nothing can be requested"));
         }
         let agent = active_agent(tables, &self.agent)?;
         let message = delivery::message(tables, self.message)?;
@@ -62,7 +62,7 @@ impl Rule for Wake {
             }
         }
         if waiting.is_empty() {
-            let why = format!("that somebody rang for message {} was written down often enough", message.number);
+            let why = format!("the maximum number of wake attempts for message {} is recorded", message.number);
             return Err(refuse(Code::NothingToDo, why));
         }
         let event = match self.outcome {

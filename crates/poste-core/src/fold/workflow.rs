@@ -29,7 +29,7 @@ impl Rule for WorkflowStart {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let owner = speaker(tables, cx)?;
         if cx.content_bytes == 0 {
-            return Err(refuse(Code::Malformed, "a workflow begins with its definition"));
+            return Err(refuse(Code::Malformed, "a workflow must start with its definition"));
         }
         if let Some(lead) = &self.lead {
             active_agent(tables, lead)?;
@@ -71,11 +71,11 @@ fn step_rows(workflow: u64, specs: &[StepSpec]) -> Result<Vec<StepRow>, Stop> {
     let mut rows = Vec::with_capacity(specs.len());
     for (ordinal, spec) in specs.iter().enumerate() {
         if specs[..ordinal].iter().any(|other| other.key == spec.key) {
-            return Err(refuse(Code::Malformed, format!("two steps are called {}", spec.key)));
+            return Err(refuse(Code::Malformed, format!("two steps are named {}", spec.key)));
         }
         let of = |key: &Label| {
             let found = specs.iter().position(|other| other.key == *key).and_then(|found| u32::try_from(found).ok());
-            found.ok_or_else(|| refuse(Code::Malformed, format!("step {} names {key}, which is none", spec.key)))
+            found.ok_or_else(|| refuse(Code::Malformed, format!("step {} names {key}, which is not a step", spec.key)))
         };
         let all = |keys: &[Label]| {
             let found: Vec<u32> = keys.iter().map(of).collect::<Result<_, _>>()?;
@@ -151,7 +151,7 @@ fn own_workflow(tables: &Tables<'_>, cx: &Context, label: &Label) -> Result<Work
     speaker(tables, cx)?;
     let workflow = known(tables, label)?;
     if workflow.owner != cx.actor {
-        return Err(refuse(Code::NotAllowed, format!("{} speaks for workflow {label}", workflow.owner)));
+        return Err(refuse(Code::NotAllowed, format!("only {} may advance workflow {label}", workflow.owner)));
     }
     must_be_open(&workflow)?;
     Ok(workflow)
@@ -164,7 +164,7 @@ fn known(tables: &Tables<'_>, label: &Label) -> Result<WorkflowRow, Stop> {
 fn must_be_open(workflow: &WorkflowRow) -> Result<(), Stop> {
     match workflow.is_open() {
         true => Ok(()),
-        false => Err(refuse(Code::Ended, format!("workflow {} is {} already", workflow.label, workflow.state))),
+        false => Err(refuse(Code::Ended, format!("workflow {} is already {}", workflow.label, workflow.state))),
     }
 }
 
@@ -175,7 +175,7 @@ fn must_have_a_say(tables: &Tables<'_>, cx: &Context, workflow: &WorkflowRow) ->
     if is_its_own || agent.kind == AgentKind::Human {
         return Ok(());
     }
-    let why = format!("only {} or a human decides about workflow {}", workflow.owner, workflow.label);
+    let why = format!("only {} or a human may decide about workflow {}", workflow.owner, workflow.label);
     Err(refuse(Code::NotAllowed, why))
 }
 
@@ -226,17 +226,17 @@ impl Steps {
         if stands_in_for.peek().is_none() || stands_in_for.any(|other| other.state == StepState::Failed) {
             return Ok(());
         }
-        Err(refuse(Code::OutOfOrder, format!("nothing failed that step {} stands in for", row.key)))
+        Err(refuse(Code::OutOfOrder, format!("no step failed that step {} replaces", row.key)))
     }
 }
 
 /// A step that has ended in this round cannot change again.
 fn must_be_unsettled(row: &StepRow, round: u32) -> Result<(), Stop> {
     if row.is_settled() {
-        return Err(refuse(Code::StepTaken, format!("step {} is {} already", row.key, row.state)));
+        return Err(refuse(Code::StepTaken, format!("step {} is already {}", row.key, row.state)));
     }
     if round < row.round {
-        return Err(refuse(Code::StepTaken, format!("step {} is in round {} already", row.key, row.round)));
+        return Err(refuse(Code::StepTaken, format!("step {} is already in round {}", row.key, row.round)));
     }
     if round > row.round {
         return Err(refuse(Code::OutOfOrder, format!("step {} is in round {}", row.key, row.round)));
@@ -272,7 +272,7 @@ impl Rule for WorkflowStep {
         if let Some(taken) =
             tasks.iter().find(|task| (task.item, task.attempt, task.part) == (self.item, self.attempt, part))
         {
-            let why = format!("step {} was sent already, as message {}", step.key, taken.message);
+            let why = format!("step {} was already sent, as message {}", step.key, taken.message);
             return Err(refuse(Code::StepTaken, why));
         }
         steps.must_be_next(&step)?;
@@ -324,7 +324,7 @@ impl Rule for WorkflowStep {
             MailPlan::Ask(ask) => ApprovalAsk::apply(ask, tables, cx)?,
         };
         let Effect::Sent(Sent { number, .. }) = &effect else {
-            return Err(Error::Damaged(format!("sending a step came to {effect:?}")));
+            return Err(Error::Damaged(format!("sending a step resulted in {effect:?}")));
         };
         tables.insert_task(&TaskRow { message: *number, ..plan.task })?;
         for before in &plan.before {
@@ -349,20 +349,20 @@ impl WorkflowStep {
             && mail.step.as_ref() == Some(&self.step)
             && mail.conversation.as_ref() == Some(&workflow.label);
         if !is_of {
-            return Err(refuse(Code::Malformed, "the mail of a step says of which workflow it is"));
+            return Err(refuse(Code::Malformed, "the message of a step must name its workflow"));
         }
         let is_plain = mail.reply_to.is_none() && mail.ends.is_none() && mail.expires.is_none();
         let is_timed = self.time_limit_ms.is_some() && self.ask.is_some();
         if mail.to.len() != 1 || !is_plain || is_timed || (self.failure && self.ask.is_none()) {
-            return Err(refuse(Code::Malformed, "a step is new mail to one recipient, and has one time at most"));
+            return Err(refuse(Code::Malformed, "a step is new mail to one recipient, with at most one time"));
         }
         let within = |number: u32, max: u32| (1..=max).contains(&number);
         if !within(self.of, limits::WORKFLOW_ITEMS_MAX) || !within(self.item, self.of) {
             let max = limits::WORKFLOW_ITEMS_MAX;
-            return Err(refuse(Code::Malformed, format!("a step has 1 to {max} items, and this is none of them")));
+            return Err(refuse(Code::Malformed, format!("a step has 1 to {max} items, and this is not one of them")));
         }
         if !within(self.attempt, limits::WORKFLOW_ATTEMPTS_MAX) {
-            return Err(refuse(Code::TooLarge, "a step is not tried that often"));
+            return Err(refuse(Code::TooLarge, "a step cannot have that many attempts"));
         }
         let times = limits::STEP_TIME_MS_MIN..=limits::STEP_TIME_MS_MAX;
         match self.time_limit_ms {
@@ -379,11 +379,11 @@ impl WorkflowStep {
         match last.map(|task| task.state) {
             Some(TaskState::Done) => Err(refuse(Code::StepTaken, format!("step {} is done for this item", step.key))),
             Some(TaskState::Open) => {
-                Err(refuse(Code::OutOfOrder, format!("somebody works at step {} for this item", step.key)))
+                Err(refuse(Code::OutOfOrder, format!("step {} is in progress for this item", step.key)))
             }
             Some(TaskState::Failed) if self.failure && self.attempt == tried => Ok(()),
             None | Some(TaskState::Failed) if !self.failure && self.attempt == tried + 1 => Ok(()),
-            _ => Err(refuse(Code::OutOfOrder, format!("step {} was tried {tried} times for this item", step.key))),
+            _ => Err(refuse(Code::OutOfOrder, format!("step {} was attempted {tried} times for this item", step.key))),
         }
     }
 }
@@ -404,7 +404,7 @@ impl Rule for WorkflowMark {
         steps.must_be_next(&step)?;
         let tasks = tables.tasks_of_step(workflow.number, step.ordinal, step.round)?;
         if let Some(open) = tasks.iter().find(|task| task.is_open()) {
-            let why = format!("step {} is not over: message {} is open", step.key, open.message);
+            let why = format!("step {} has not ended: message {} is open", step.key, open.message);
             return Err(refuse(Code::OutOfOrder, why));
         }
         let after = |step: &StepRow, state, round| StepRow {
@@ -417,7 +417,7 @@ impl Rule for WorkflowMark {
         let same = |state| Ok(vec![after(&step, state, step.round)]);
         let steps = match self.what {
             StepMark::Waiting if step.state == StepState::Waiting => {
-                Err(refuse(Code::StepTaken, format!("step {} waits already", step.key)))
+                Err(refuse(Code::StepTaken, format!("step {} is already waiting", step.key)))
             }
             StepMark::Waiting => same(StepState::Waiting),
             StepMark::Skipped => same(StepState::Skipped),
@@ -426,7 +426,7 @@ impl Rule for WorkflowMark {
             StepMark::Again => {
                 must_be_complete(&step, &tasks)?;
                 if step.again.is_empty() || step.round >= step.max_rounds.saturating_add(step.granted) {
-                    let why = format!("step {} went round {} times, as often as it may", step.key, step.round);
+                    let why = format!("step {} ran {} rounds, its maximum", step.key, step.round);
                     return Err(refuse(Code::OutOfOrder, why));
                 }
                 let body = steps.0.iter().filter(|other| step.again.contains(&other.ordinal));
@@ -481,7 +481,7 @@ impl Rule for WorkflowEnd {
             WorkflowEnding::Cancelled => WorkflowState::Cancelled,
         };
         if self.mail.as_ref().is_some_and(|mail| mail.ends.is_some() || mail.reply_to.is_some()) {
-            return Err(refuse(Code::Malformed, "the end of a workflow answers and ends no message"));
+            return Err(refuse(Code::Malformed, "the end of a workflow cannot answer or end a message"));
         }
         let mail = self.mail.as_ref().map(|mail| mail.decide(tables, cx)).transpose()?;
         let mail = mail.map(|mail| mail.after_hops(workflow.hops));
@@ -563,7 +563,7 @@ impl Rule for WorkflowRetry {
         let failed = |row: &&StepRow| row.state == StepState::Failed && is_asked(row) && !is_replaced(row);
         let again: Vec<StepRow> = steps.0.iter().filter(failed).cloned().collect();
         if again.is_empty() {
-            let why = format!("nothing of that failed in workflow {}", workflow.label);
+            let why = format!("no such step failed in workflow {}", workflow.label);
             return Err(refuse(Code::NothingToDo, why));
         }
         let again = again.into_iter().map(|row| StepRow {
@@ -626,7 +626,7 @@ pub(crate) fn settle(tables: &mut Tables<'_>, cx: &Context, item: DueItem) -> Re
     let Some(task) = tables.task(number)?.filter(TaskRow::is_open) else {
         // The item that ended it in this tick also deleted its row.
         return match tables.is_due(item)? {
-            true => Err(Error::Damaged(format!("the time of step message {number} is due, and it is over"))),
+            true => Err(Error::Damaged(format!("the time of step message {number} is due, but it has ended"))),
             false => Ok(()),
         };
     };
@@ -682,7 +682,7 @@ pub(crate) fn refuse_second_life(tables: &Tables<'_>, number: MessageNo) -> Resu
     match of_message(tables, number)? {
         None => Ok(()),
         Some(label) => {
-            let why = format!("message {number} is a step of workflow {label}, which tries it again by itself");
+            let why = format!("message {number} is a step of workflow {label}, which retries it automatically");
             Err(refuse(Code::NotAllowed, why))
         }
     }
@@ -693,7 +693,7 @@ pub(crate) fn refuse_forward(tables: &Tables<'_>, number: MessageNo) -> Result<(
     match of_message(tables, number)? {
         None => Ok(()),
         Some(label) => {
-            let why = format!("message {number} is a step of workflow {label}: who has it does it, or fails");
+            let why = format!("message {number} is a step of workflow {label}: its holder must finish or fail it");
             Err(refuse(Code::NotAllowed, why))
         }
     }

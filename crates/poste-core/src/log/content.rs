@@ -69,7 +69,7 @@ impl Document {
                 return over("the title of a section", title.len(), limits::TITLE_BYTES_MAX);
             }
             if title.trim().is_empty() || title.contains(char::is_control) {
-                return Err("the title of a section is one line, and not an empty one".to_owned());
+                return Err("the title of a section must be one line, and not empty".to_owned());
             }
         }
         if let Some(text) = self.text.as_ref().filter(|text| text.len() > limits::DOCUMENT_BYTES_MAX) {
@@ -78,16 +78,14 @@ impl Document {
         if let Some(text) = &self.text
             && text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
         {
-            return Err(
-                "the text of a context has control characters; it is plain text, for files and terminals".to_owned()
-            );
+            return Err("the text of a context has control characters; it must be plain text".to_owned());
         }
         if let Some(data) = &self.data {
             if data.get().len() > limits::DOCUMENT_BYTES_MAX {
                 return over("the data", data.get().len(), limits::DOCUMENT_BYTES_MAX);
             }
             if !data.get().trim_ascii_start().starts_with('{') {
-                return Err("the data of a context is a JSON object".to_owned());
+                return Err("the data of a context must be a JSON object".to_owned());
             }
             check_json("the data", data.get())?;
         }
@@ -111,7 +109,7 @@ fn check_json(what: &str, json: &str) -> Result<(), String> {
     }
     if let Some(key) = duplicate_key(json) {
         let key = crate::text::quoted(&key);
-        return Err(format!("{what} has the key {key} twice; readers would not agree which one counts"));
+        return Err(format!("{what} has the key {key} twice; readers would disagree about which one counts"));
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ macro_rules! kinds {
             pub(crate) fn decode(kind: u16, version: u16, header: &str) -> Result<Option<Self>, serde_json::Error> {
                 // serde would also read a list as the fields in order, which would be a second way to write a record.
                 if !header.starts_with('{') {
-                    return Err(serde::de::Error::custom("a header is an object"));
+                    return Err(serde::de::Error::custom("a header must be an object"));
                 }
                 match (kind, version) {
                     $(($number, $version) => serde_json::from_str(header).map(|header| Some(Self::$variant(header))),)+
@@ -256,7 +256,7 @@ pub struct PolicyType {
     pub max_attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<i64>,
-    /// How long a delivery may wait unseen before its sender is told why. Only views use it, not the fold.
+    /// How long a delivery may wait unseen before its sender is notified why. Only views use it, not the fold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<i64>,
 }
@@ -369,7 +369,7 @@ pub enum EndsHow {
     Forwarded,
 }
 
-/// A file a message speaks of, as it was when the message was sent.
+/// A file that a message names, as it was when the message was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
@@ -387,11 +387,11 @@ pub struct Artifact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactState {
-    /// It was there, with this size and digest.
+    /// It existed, with this size and digest.
     Present,
     /// A copy is kept as a blob named by its digest.
     Attached,
-    /// It will come; nothing was checked.
+    /// It will be created later; nothing was checked.
     Later,
 }
 

@@ -1,7 +1,7 @@
 //! The log: proposals become records, in one total order.
 //!
 //! A [`Proposal`] is sealed into an [`Envelope`] (header, never content) with its [`Content`] beside it. The
-//! [office](crate::office) assigns it a [`Position`] and a time and stores it, by itself or through a [`Sequencer`].
+//! [office](crate::office) assigns it a [`Position`] and a time and stores it, locally or through a [`Sequencer`].
 //! The [fold](crate::fold) then decides what it does. Nothing in this module knows what a message is.
 
 mod content;
@@ -80,9 +80,9 @@ log_number!(
 );
 
 worded_enum!(
-    /// The surface a proposal came in by: information, which nothing is decided by.
+    /// The surface a proposal came by. For information: no decision depends on it.
     Via {
-        /// By none of these: the office made the record itself, or a newer program knows a surface that this one does not.
+        /// None of these: the office made the record itself, or the surface is only known to a newer program.
         Unknown = 0 "unknown",
         Cli = 1 "cli",
         Mcp = 2 "mcp",

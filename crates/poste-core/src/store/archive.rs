@@ -107,7 +107,7 @@ impl Archives {
         Ok(Some(written))
     }
 
-    /// Deletes a file that no record names. If it is gone already, a process that erased redacted content in it deleted
+    /// Deletes a file that no record names. If it is already missing, a process that erased redacted content deleted
     /// it.
     pub fn discard(&self, file: &str) -> Result<(), Error> {
         match fs::remove_file(self.path(file)) {

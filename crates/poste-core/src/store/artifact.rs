@@ -1,4 +1,4 @@
-//! Files that messages speak of: opened below a root and nowhere else, regular files only, hashed as they were.
+//! Files that messages name: opened below a root and nowhere else, regular files only, hashed as they were.
 
 mod files;
 mod gather;
@@ -21,11 +21,11 @@ pub use files::Files;
 pub use gather::{FileProblem, Listed, damaged_copies};
 pub use repository::Repository;
 
-/// A folder that is open: everything below it is reached through its handle, and no link leads out of it.
+/// An open folder. Everything below it is reached through its handle, and no link leads out of it.
 #[derive(Debug)]
 pub struct Worktree {
     folder: Dir,
-    /// Where it was when it was opened.
+    /// Its path when it was opened.
     root: PathBuf,
     office: Option<PathBuf>,
 }
@@ -34,12 +34,12 @@ pub struct Worktree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     pub size: u64,
-    /// If it was asked for.
+    /// If requested.
     pub digest: Option<Digest>,
 }
 
 impl Worktree {
-    /// For surfaces, which know where they were started. Nothing that a record or an input names is opened this way.
+    /// For surfaces, which know where they were started. Never used for paths from a record or an input.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let root = root.canonicalize().map_err(|error| Error::io(root, error))?;
         let folder = Dir::open_ambient_dir(&root, ambient_authority()).map_err(|error| Error::io(&root, error))?;
@@ -73,10 +73,10 @@ impl Worktree {
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
     }
 
-    /// What a file is now, by its path from the root: empty or not, whatever it was before. Its bytes are read only for
+    /// The file at a path from the root as it is now, empty or not. Its bytes are read only for
     /// its digest.
     pub fn look(&self, path: &Path, with_digest: bool) -> Result<Seen, Error> {
-        // An error that is not the system's: the path leads out of the folder.
+        // An error that the system did not report: the path leads out of the folder.
         if self.folder.metadata(path).is_err_and(|error| error.raw_os_error().is_none()) {
             return Err(self.outside(path));
         }
@@ -102,7 +102,7 @@ impl Worktree {
         Ok(bytes)
     }
 
-    /// Says that the file will come.
+    /// Records that the file will be created later.
     pub fn later(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
         self.artifact(&relative, ArtifactState::Later, None)
@@ -118,9 +118,8 @@ impl Worktree {
         })
     }
 
-    /// The path below the root of the file that a path leads to, whatever links it is named through: `/proc/self/cwd/x`
-    /// means something else to every reader. Whether it is still that file is seen on opening, which leaves the root by
-    /// no link.
+    /// The path below the root of the file that a path leads to, with all links resolved: `/proc/self/cwd/x` means
+    /// something else to every reader. Opening the file later follows no link out of the root.
     fn relative(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
         let relative = self.relative_or_root(cwd, path)?;
         match relative.as_os_str().is_empty() {
@@ -129,7 +128,7 @@ impl Worktree {
         }
     }
 
-    /// As [`Self::relative`]; of the root itself, nothing.
+    /// Like [`Self::relative`], but empty for the root itself.
     fn relative_or_root(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
         let resolved = resolve(&cwd.join(path)).map_err(|error| refused(path, reason(&error)))?;
         resolved.strip_prefix(&self.root).map(Path::to_owned).map_err(|_| self.outside(path))
@@ -146,15 +145,15 @@ impl Worktree {
         }
     }
 
-    /// As [`Self::open_file`], empty or not.
+    /// Like [`Self::open_file`], but the file may be empty.
     fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
-        // By identity, since links give a file other names; and before it is opened, since that would be too late.
+        // By identity, because links give a file other names, and before opening, because after would be too late.
         if let Ok(meta) = self.folder.metadata(relative)
             && self.is_of_the_office(meta.dev(), meta.ino())
         {
             return Err(refused(path, "it is a file of the office itself".to_owned()));
         }
-        // Without NONBLOCK, opening a pipe would wait for somebody to write into it.
+        // Without NONBLOCK, opening a pipe would wait for a writer.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
         let file = self.folder.open_with(relative, &options).map_err(|error| refused(path, reason(&error)))?;
@@ -175,7 +174,7 @@ impl Worktree {
     }
 }
 
-/// Where a path leads, links followed. Of one that is not there yet, where it will be.
+/// Where a path leads, following links. For a file that does not exist yet, where it will be.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut there = path;
     let mut coming = Vec::new();
@@ -185,7 +184,7 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
                 resolved.extend(coming.into_iter().rev());
                 return Ok(resolved);
             }
-            // A link that leads nowhere may lead anywhere by the time the file comes.
+            // A dangling link may lead anywhere by the time the file is created.
             Err(error) if error.kind() != io::ErrorKind::NotFound || there.is_symlink() => return Err(error),
             Err(error) => {
                 let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else { return Err(error) };
@@ -201,7 +200,7 @@ const EMPTY: &str = "it is empty";
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "it may not be read, or it leads out of the worktree".to_owned(),
+        io::ErrorKind::PermissionDenied => "it cannot be read, or it leads out of the worktree".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -220,7 +219,7 @@ fn written_at(meta: &Metadata) -> (i64, i64) {
     (meta.mtime(), meta.mtime_nsec())
 }
 
-/// A file that was written to under the reading is not what the sender thinks it is.
+/// A file that changed while it was read is not what the sender thinks it is.
 fn check_unchanged(path: &Path, file: &File, before: &Metadata, read: u64) -> Result<(), Error> {
     let now = file.metadata().map_err(|error| refused(path, error.to_string()))?;
     let is_whole = now.len() == read && (read > 0 || before.len() == 0);

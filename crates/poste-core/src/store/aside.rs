@@ -84,7 +84,7 @@ impl Aside {
             let why = io::Error::from(error);
             // The new folder must not stay under the name that was meant for the old one.
             fs::rename(keep, &self.path).map_err(|error| {
-                let what = format!("{error}; it is what should have been put at {}: {why}", at.display());
+                let what = format!("{error}; this is the new folder, meant for {}: {why}", at.display());
                 Error::io(keep, io::Error::new(error.kind(), what))
             })?;
             match error {
@@ -104,7 +104,7 @@ impl Aside {
         Err(match fs::rename(keep, at) {
             Ok(()) => not_replaced(at, why),
             Err(error) => {
-                let what = format!("{error}; nothing is there now, and what was there is {}: {why}", keep.display());
+                let what = format!("{error}; nothing is there now, the previous folder is {}: {why}", keep.display());
                 Error::io(at, io::Error::new(error.kind(), what))
             }
         })
@@ -127,7 +127,7 @@ impl Drop for Aside {
     }
 }
 
-/// Whether its builder is gone.
+/// Whether its builder has died.
 pub(crate) fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|folder| Locked::exclusive(folder).is_ok())
 }

@@ -38,7 +38,7 @@ pub struct Erased {
 }
 
 impl OfficeFiles {
-    /// Erases redacted content from every file of the folder. Writers wait meanwhile; readers do not.
+    /// Erases redacted content from every file of the folder. Writers must wait for that; readers need not.
     pub(crate) fn erase(&mut self) -> Result<Erased, Error> {
         match self.store.unerased()? {
             Some(_) => self.erase_since(self.store.erased_to()?),

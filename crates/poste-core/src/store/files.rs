@@ -169,7 +169,7 @@ impl OfficeFiles {
         self.each_large(proposals, |blobs, bytes, _| blobs.put(bytes).map(|_| ()))
     }
 
-    /// Processes that erase, or remove blobs that no record names, hold the lock meanwhile. So a blob that exists under
+    /// Processes that erase, or remove blobs that no record names, hold the lock. So a blob that exists under
     /// the lock still exists when the record is committed, and content removed since it was written is written again.
     pub(super) fn keep_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
         self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {

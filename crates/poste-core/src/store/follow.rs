@@ -1,7 +1,7 @@
-//! Following a log that another engine orders: publish there, pull from there, fold here.
+//! Follows a log that another engine orders: publishes there, pulls from there, folds here.
 //!
-//! Several processes of one machine may follow into the same files. Each folds what it finds missing, under the write
-//! lock; whatever another one has folded meanwhile is skipped.
+//! Several processes of one machine may follow into the same files. Each folds the missing records under the write
+//! lock, and skips what another process has folded since.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,19 +24,19 @@ use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Record, Seale
 use crate::text::{Name, RecordId};
 use crate::views;
 
-/// Records that are folded in one transaction: enough to share a sync, few enough that nobody waits long for the lock.
+/// Records folded in one transaction: enough to share a sync, few enough not to hold the lock for long.
 const BATCH_MAX: usize = 256;
 
 /// A retry without delay makes one more thing due with each tick; nothing can chain longer than this.
 const TICKS_IN_A_ROW_MAX: usize = 8;
 
-/// Between two pulls for a record that was published and has not come back.
+/// Pause between two pulls for a published record that has not come back.
 const ANSWER_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the fold answered, by position.
+/// The fold's answers, by position.
 type Answers = BTreeMap<Position, Outcome>;
 
-/// The order that an engine makes for many machines, and this machine's copy of the log.
+/// A log that an engine orders for many machines, and this machine's copy of it.
 #[derive(Debug)]
 pub(crate) struct Follower {
     pub(crate) files: OfficeFiles,
@@ -44,7 +44,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Makes the files of an office that follows a log, or finds them there. Returns whether they were made.
+    /// Creates the files of an office that follows a log, unless they exist. Returns whether they were created.
     pub(crate) fn create(path: &Path, options: &Options) -> Result<bool, Error> {
         Store::create(path, options, |conn| {
             machine::insert(conn, &machine::fresh_name())?;
@@ -76,7 +76,7 @@ impl Follower {
         Ok(Self { files: OfficeFiles::in_memory(store, clock), sequencer })
     }
 
-    /// Folds everything that is there.
+    /// Folds all available records.
     pub(crate) fn follow(&mut self) -> Result<(), Error> {
         self.follow_within(self.files.store.options.lock_timeout)
     }
@@ -87,7 +87,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Whoever may only look at the files looks at what others have folded.
+    /// A process that may only read the files cannot fold; it reads what others have folded.
     fn check_writable(&self) -> Result<(), Error> {
         match self.files.store.is_read_only() {
             true => Err(Error::ReadOnly(self.files.folder()?.to_owned())),
@@ -102,7 +102,7 @@ impl Follower {
             let Some(tick) = self.due_tick()? else { return Ok(()) };
             let published = match self.sequencer.publish(&[tick]) {
                 Ok(positions) => positions.last().copied(),
-                Err(Error::Unknown { .. }) => None, // it may come yet, and if not, the next who looks tries again
+                Err(Error::Unknown { .. }) => None, // it may still come; if not, the next look tries again
                 Err(error) => return Err(error),
             };
             self.follow_within(patience)?;
@@ -120,7 +120,7 @@ impl Follower {
         if tables.first_due(sent_at.max(tables.cursor.head.at))?.is_none() {
             return Ok(None);
         }
-        // A tick ahead of the log's time would be refused, and kept. The engine is asked only when something seems due.
+        // A tick ahead of the log's time would be refused and kept, so the engine is only asked if something seems due.
         let head = self.sequencer.head()?;
         let ours = tables.cursor.head.position;
         if head.position < ours {
@@ -139,9 +139,9 @@ impl Follower {
         Ok(Some(Sealed::seal(&proposal, self.files.store.machine()?)?))
     }
 
-    /// Publishes proposals and answers each with what the fold made of it.
+    /// Publishes proposals and answers each with the fold's decision.
     ///
-    /// An error says that none of them is known to be kept; [`Error::Unknown`] that they may be.
+    /// An error means that none of them is known to be stored; [`Error::Unknown`] means that some may be.
     pub(crate) fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
         let patience = self.files.store.options.lock_timeout;
         self.settle(patience)?;
@@ -158,7 +158,7 @@ impl Follower {
         Ok(refused.into_iter().filter_map(|refused| refused.or_else(|| answers.next())).collect())
     }
 
-    /// Once it is published, whatever goes wrong here leaves the outcome unknown.
+    /// After publishing, any error leaves the outcome unknown.
     fn publish(&mut self, proposals: Vec<Sealed>, patience: Duration) -> Result<Vec<Outcome>, Error> {
         let positions = match proposals.is_empty() {
             true => return Ok(Vec::new()),
@@ -202,7 +202,7 @@ impl Follower {
         Ok(self.files.store.tables()?.cursor.head.position)
     }
 
-    /// One transaction: lock, checks, fold, commit, bell. Says whether there was anything to fold.
+    /// One transaction: lock, checks, fold, commit, bell. Returns whether there was anything to fold.
     fn fold_next(&mut self, patience: Duration, answers: &mut Answers) -> Result<bool, Error> {
         self.files.mend()?;
         let arrived = self.sequencer.pull(self.position()?, BATCH_MAX)?;
@@ -247,8 +247,8 @@ impl Follower {
         Ok(true)
     }
 
-    /// Writes the file that an archive names, before the fold takes the messages out of the tables. Whoever proposed it wrote
-    /// it on its own machine; the rows are the same on every one. Says which file it wrote.
+    /// Writes the file that an archive record names, before the fold removes the messages from the tables. The proposer
+    /// wrote it only on its own machine, but the rows are the same on every machine. Returns the name of the file.
     fn write_archive(&self, tables: &Tables<'_>, record: &Record) -> Result<Option<(&Archives, String)>, Error> {
         let Some(archives) = self.files.store.archives() else { return Ok(None) };
         if record.sealed.envelope.name != "conversation.archive" || tables.id(&record.sealed.envelope.id)?.is_some() {
@@ -262,15 +262,15 @@ impl Follower {
             if archives.is_whole(&archive).is_ok_and(|is_whole| is_whole) {
                 return Ok(None); // written here, for this very record
             }
-            // Another machine took the same name, and was faster: this one's record will be refused.
+            // Another machine used the same name first: this machine's record will be refused.
             archives.discard(&archive.file)?;
         }
         archives.write(&archive.file, &views::archive_lines(tables, &archive.conversations)?)?;
         Ok(Some((archives, archive.file)))
     }
 
-    /// Takes away the blobs that refused and repeated records brought. After the whole batch, since a later record of it may
-    /// have the same content.
+    /// Removes the blobs of refused and repeated records. After the whole batch, because a later record of it may have
+    /// the same content.
     fn drop_refused(&self, tables: &Tables<'_>, entries: &[Entry]) -> Result<(), Error> {
         for entry in entries {
             if let Some(sealed) = entry.sealed().filter(|sealed| is_large(sealed))
@@ -282,7 +282,7 @@ impl Follower {
         Ok(())
     }
 
-    /// No answer: nobody proposed what is no record.
+    /// `None` for an entry that is not a record, because no one proposed it.
     fn fold_one(&self, tables: &mut Tables<'_>, entry: &Entry) -> Result<Option<Outcome>, Error> {
         let head = &tables.cursor.head;
         if entry.position() != head.position.next() {
@@ -301,7 +301,7 @@ impl Follower {
         if record.sealed.envelope.machine == *self.files.store.machine()? {
             tables.keep_answer(record.position, &outcome.verdict)?;
         }
-        // A repeat of a redacted record brought its blobs along once more.
+        // A repeat of a redacted record brought its blobs again.
         if let (true, Some(position)) = (outcome.repeat, outcome.position)
             && tables.redaction(position)?.is_some()
         {

@@ -18,20 +18,20 @@ use crate::log::{Barrier, Clock as ClockLeap, Intent, Proposal, Record, Sealed, 
 use crate::text::{Label, Name, RecordId};
 use crate::time::Timestamp;
 
-/// Between two looks whether a reader is gone at last.
+/// Pause between two checks whether a reader has finished.
 const READER_PAUSE: Duration = Duration::from_millis(25);
 
-/// The order this machine makes by itself.
+/// A log that this machine orders.
 #[derive(Debug)]
 pub(crate) struct LocalLog {
     pub(crate) files: OfficeFiles,
-    /// What was answered and is not committed yet.
+    /// Records that were answered but are not committed yet.
     #[cfg(feature = "sabotage")]
     late: Vec<Sealed>,
 }
 
 impl LocalLog {
-    /// Makes an office, or finds it there. Returns whether it was made.
+    /// Creates an office unless it exists. Returns whether it was created.
     pub(crate) fn create(path: &Path, clock: &Arc<dyn Clock>, options: &Options) -> Result<bool, Error> {
         Store::create(path, options, |conn| {
             schema::set_meta(conn, schema::OFFICE, uuid::Uuid::new_v4().to_string())?;
@@ -60,9 +60,9 @@ impl LocalLog {
         })
     }
 
-    /// Makes proposals durable and answers each with what the fold made of it.
+    /// Makes proposals durable and answers each with the fold's decision.
     ///
-    /// An error says that none of them is known to be kept; [`Error::Unknown`] that they may be.
+    /// An error means that none of them is known to be stored; [`Error::Unknown`] means that some may be.
     pub(crate) fn append(&mut self, proposals: Vec<Sealed>) -> Result<Vec<Outcome>, Error> {
         #[cfg(feature = "sabotage")]
         if sabotaged!(OkBeforeCommit) {
@@ -71,14 +71,15 @@ impl LocalLog {
         self.write(proposals, None, self.files.store.options.lock_timeout)
     }
 
-    /// Settles what is due, if anything is. One look at one index when nothing is.
+    /// Settles what is due, if anything is. If nothing is, this costs one index lookup.
     ///
-    /// On behalf of a reader: whoever holds the lock settles it anyway, and a view can be told apart as unconfirmed.
+    /// For readers, which do not wait for the lock: its holder settles due changes anyway, and a view can mark them as
+    /// unconfirmed.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.settle_within(Duration::ZERO)
     }
 
-    /// As [`LocalLog::settle`], for somebody who would rather wait.
+    /// Like [`LocalLog::settle`], but waits for the lock.
     pub(crate) fn settle_patiently(&mut self) -> Result<(), Error> {
         self.settle_within(self.files.store.options.lock_timeout)
     }
@@ -91,7 +92,7 @@ impl LocalLog {
         self.write(Vec::new(), None, patience).map(|_| ())
     }
 
-    /// Takes a leap of more than a day, in the name of whoever accepts it.
+    /// Accepts a clock leap of more than a day, in the actor's name.
     pub(crate) fn accept_clock(&mut self, actor: &Name) -> Result<Option<i64>, Error> {
         match self.files.reading()? {
             Reading::TooFar { leap_ms, .. } => {
@@ -127,7 +128,7 @@ impl LocalLog {
                     }
                     return Ok(outcomes);
                 }
-                // Without the lock: whoever else waits for it is to hear of the reader, not of this writer.
+                // Wait without the lock, so that other writers report the reader and not this process.
                 Err(Error::WalFull { .. }) if started.elapsed() < patience => thread::sleep(READER_PAUSE),
                 Err(error) => return Err(error),
             }
@@ -136,7 +137,7 @@ impl LocalLog {
 
     /// The write path: lock, transaction, checks, time, ticks, append and fold, commit, bell.
     ///
-    /// `None`: so much was due that this transaction only settled a part of it; the proposals still wait.
+    /// `None`: this transaction settled only a part of what is due; the proposals still wait.
     fn write_once(
         &mut self,
         waiting: &mut Option<Vec<Sealed>>,
@@ -192,7 +193,7 @@ impl LocalLog {
         for sealed in &redacted {
             erase::erase_again(&self.files.store, sealed)?;
         }
-        // After all of them, since an accepted one may have the same content.
+        // After all of them, because an accepted one may have the same content.
         for sealed in &refused {
             erase::drop_content(&self.files.store, sealed)?;
         }
@@ -251,10 +252,10 @@ impl LocalLog {
     }
 }
 
-/// Ticks in one transaction: enough for any ordinary day, few enough that nobody waits long for the lock.
+/// Ticks in one transaction: enough for any ordinary day, few enough not to hold the lock for long.
 const TICKS_MAX: usize = 8;
 
-/// Settles what is due; says whether that was all. Ticks stay, whatever becomes of the proposals after them.
+/// Settles what is due. Returns whether that was all. Ticks stay, even if the proposals after them are refused.
 fn settle_due(tables: &mut Tables<'_>, machine: &Label, at: Timestamp) -> Result<bool, Error> {
     for _ in 0..TICKS_MAX {
         let Some(first) = tables.first_due(at)?.filter(|_| !sabotaged!(LostTick)) else { return Ok(true) };
@@ -264,7 +265,7 @@ fn settle_due(tables: &mut Tables<'_>, machine: &Label, at: Timestamp) -> Result
     Ok(tables.first_due(at)?.is_none())
 }
 
-/// A record the writer itself makes.
+/// Appends a record that the writer itself makes.
 fn append_own(
     tables: &mut Tables<'_>,
     machine: &Label,
@@ -292,12 +293,12 @@ fn append_as(
     }
 }
 
-/// An id nobody can have taken.
+/// An id that cannot be taken.
 pub(crate) fn fresh_id() -> RecordId {
     uuid::Uuid::now_v7().to_string().parse().expect("a UUID is an id")
 }
 
-/// COMMIT failed: the record may or may not be there after the next recovery, and nobody can tell yet.
+/// COMMIT failed: whether the record exists is unknown until the next recovery.
 fn commit_failed(ids: Vec<RecordId>, error: rusqlite::Error) -> Error {
     match Error::from(error) {
         Error::DiskFull { cause, .. } => Error::DiskFull { ids, cause },

@@ -105,7 +105,7 @@ fn digest(name: &str, mark: &str, inode: u64, born_ns: u128) -> String {
 }
 
 fn label(id: &str) -> Result<Label, Error> {
-    id.parse().map_err(|_| Error::Damaged("the name of this machine is gone from the database".to_owned()))
+    id.parse().map_err(|_| Error::Damaged("the name of this machine is missing from the database".to_owned()))
 }
 
 #[cfg(test)]

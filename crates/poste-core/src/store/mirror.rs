@@ -2,7 +2,7 @@
 //!
 //! It is generated from the log after each change, so deleting it loses nothing: the next command that uses the context
 //! generates it again. An edit of the file is not in the log. It is detected by the digest of what was last written,
-//! which is kept next to the file, and left alone until somebody decides what to do with it.
+//! which is kept next to the file, and left alone until an agent or a person stores or drops it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

@@ -6,7 +6,7 @@
 //!   write.lock                held by the one writer; names its process
 //!   bell                      the newest record, written after each commit
 //!   waiters/                  a FIFO per waiter; its name says which commits wake it
-//!   live/                     how to reach the sessions of this machine, and what they were told
+//!   live/                     how to reach the sessions of this machine, and what they were notified of
 //!   trust.json                the poste.toml that a person trusts to run commands on this machine
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line per record
@@ -596,7 +596,7 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// An office needs a folder of its own. Before the first office is created there, the folder may only hold what an
-/// interrupted creation left behind; anything else belongs to somebody else.
+/// interrupted creation left behind. Other files belong to something else.
 fn check_own_folder(path: &Path) -> Result<(), Error> {
     let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
         GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
@@ -667,7 +667,7 @@ pub fn sync_folder(path: &Path) -> Result<(), Error> {
 }
 
 pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
-    path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is no UTF-8".to_owned() })
+    path.to_str().ok_or_else(|| Error::Config { path: path.to_owned(), message: "the path is not UTF-8".to_owned() })
 }
 
 pub fn host_name() -> String {

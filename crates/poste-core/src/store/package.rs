@@ -27,13 +27,13 @@ pub fn export(
 ) -> Result<(), Error> {
     let refused = |message: &str| Error::Artifact { path: into.display().to_string(), message: message.to_owned() };
     let name = into.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| refused("a package needs a folder with a name of its own, in UTF-8"))?;
+    let name = name.ok_or_else(|| refused("a package needs a folder name, in UTF-8"))?;
     let parent = folder::parent(into);
     if folder::entry(into)?.is_some() {
         return Err(Error::Occupied(into.to_owned()));
     }
     if !folder::is_folder(parent) {
-        return Err(refused("there is no folder to put it in"));
+        return Err(refused("its parent folder does not exist"));
     }
     if aside::is_within(parent, office)? {
         return Err(refused("a package cannot be inside the office"));
@@ -85,7 +85,7 @@ fn copy_file(
     if !is_path_below(&artifact.path) {
         return Ok(Err("its path leads out of the package"));
     }
-    let (Some(digest), Some(size)) = (artifact.digest, artifact.size) else { return Ok(Err("there is no copy of it")) };
+    let (Some(digest), Some(size)) = (artifact.digest, artifact.size) else { return Ok(Err("it has no copy")) };
     let to = top.join(&artifact.path);
     let mut folder = top.to_owned();
     let above = Path::new(&artifact.path).parent().into_iter().flat_map(Path::components);

@@ -45,12 +45,12 @@ pub(crate) fn process(pid: u32) -> Option<Process> {
     Some(Process { pid, command: command(pid, &stat), stopped, running_ms })
 }
 
-/// Whether a process that was written down still runs.
+/// Whether a recorded process is still running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     Running,
-    /// Provably: this boot of this machine has no such process any more.
+    /// Proven: this boot of this machine no longer has such a process.
     Gone,
     /// It is of another machine, an earlier boot or another container, or none was named.
     Unknown,
@@ -100,7 +100,7 @@ pub fn program(pid: u32) -> Option<String> {
 const ABOVE_MAX: usize = 16;
 
 /// The process on whose behalf this one was started: the nearest ancestor that is more than a shell or wrapper running
-/// one command. Agents start a new shell or wrapper for each command, and it is gone before the next.
+/// one command. Agents start a new shell or wrapper for each command, which ends before the next.
 pub fn who_started() -> Option<u32> {
     let mut pid = parent_of(std::process::id())?;
     for _ in 0..ABOVE_MAX {

@@ -92,7 +92,7 @@ fn clear_if_dead(folder: &OwnedFd, name: &std::ffi::CStr) {
     }
 }
 
-/// Removes a FIFO without a reader. Unless it is new, its only reader is gone.
+/// Removes a FIFO without a reader. Unless it is new, its only reader has ended.
 fn clear(folder: &OwnedFd, name: &std::ffi::CStr) {
     let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let is_new = name.to_bytes().ends_with(UNNAMED.as_bytes()) && !is_old(&stat);
@@ -183,7 +183,7 @@ struct Fifo {
     id: String,
     name: String,
     reader: OwnedFd,
-    /// Keeps a writer open, because otherwise `poll` would keep reporting that the last writer is gone.
+    /// Keeps a writer open, because otherwise `poll` would keep reporting that the last writer has closed.
     _writer: OwnedFd,
 }
 

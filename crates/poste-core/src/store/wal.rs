@@ -11,7 +11,7 @@ use crate::error::Error;
 pub(crate) const WAL_BYTES_MAX: u64 = 512 * 1024;
 /// While a process stays up, it never opens its office cold, so it may checkpoint a quarter as often.
 pub(super) const WAL_BYTES_MAX_STAYING: u64 = 4 * WAL_BYTES_MAX;
-/// A WAL file that grew longer than this behind a reader is truncated once the reader is gone.
+/// A WAL file that grew longer than this behind a reader is truncated once the reader has ended.
 const WAL_FILE_BYTES_MAX: u64 = 8 * WAL_BYTES_MAX;
 /// How long the WAL may grow behind a reader, unless the database is longer.
 pub(super) const WAL_BYTES_FULL_DEFAULT: u64 = 256 * 1024 * 1024;

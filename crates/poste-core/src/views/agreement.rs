@@ -1,4 +1,4 @@
-//! Agreements: how a proposal stands, and what became of it.
+//! Agreements: the state of a proposal, and where it was written down.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::store::tables::{Party, Tables};
 use crate::text::{ContextName, Label, Name, TypeName};
 use crate::time::{Timestamp, rfc3339_option};
 
-/// A proposal and the word of everybody it was put to.
+/// A proposal and the answer of each party.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AgreementView {
     pub proposal: MessageNo,
@@ -25,9 +25,9 @@ pub struct AgreementView {
     pub kind: TypeName,
     pub from: Name,
     pub subject: String,
-    /// Whoever proposed it has agreed by that.
+    /// Includes the proposer, who agrees by proposing.
     pub parties: Vec<PartyView>,
-    /// Everybody has agreed, and no newer proposal has taken its place.
+    /// All parties have agreed, and no newer proposal has replaced it.
     pub agreed: bool,
     /// The newest proposal of the conversation, if it is not this one.
     pub superseded_by: Option<MessageNo>,
@@ -37,14 +37,14 @@ pub struct AgreementView {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PartyView {
-    /// An agent, or a group one of which answers for it.
+    /// An agent, or a group that one member answers for.
     pub party: String,
     pub agreed_by: Option<Name>,
     #[serde(serialize_with = "rfc3339_option")]
     pub at: Option<Timestamp>,
-    /// The reply that says so.
+    /// The reply that agrees.
     pub message: Option<MessageNo>,
-    /// It is an agent that retired, so no word of it will come.
+    /// It is a retired agent, so it will not answer.
     pub retired: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct PartyView {
 pub struct WrittenView {
     pub context: ContextName,
     pub version: u64,
-    /// The newest data still has it; null when words of either were erased.
+    /// The newest data still has it; null if content of either was erased.
     pub stands: Option<bool>,
 }
 
@@ -73,7 +73,7 @@ impl PartyView {
     }
 }
 
-/// How a proposal stands. `None`: there is no such message.
+/// The state of a proposal. `None`: there is no such message.
 pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementView>, Error> {
     let found = standing(store, number)?;
     let Some(mut view) = found else { return Ok(None) };
@@ -88,7 +88,7 @@ pub fn agreement(store: &Store, number: MessageNo) -> Result<Option<AgreementVie
     Ok(Some(view))
 }
 
-/// Whether the newest data of a context has what was agreed, under whatever key.
+/// Whether the newest data of a context has what was agreed, under any key.
 fn stands(store: &Store, context: &ContextName, agreed: Option<&Value>) -> Result<Option<bool>, Error> {
     let (Some(agreed), Some(view)) = (agreed, super::context(store, context, None)?) else { return Ok(None) };
     if !view.redacted.is_empty() {

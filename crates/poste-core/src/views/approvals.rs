@@ -1,4 +1,4 @@
-//! Approvals: what waits for a decision, whose, and what was decided.
+//! Approvals: open questions, who must decide them, and the decisions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,10 +15,10 @@ use crate::store::tables::{Agent, Approval, ApprovalState, State, Tables};
 use crate::text::{Label, Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
-/// A question that wants a decision, and what became of it.
+/// A question that needs a decision, and its outcome.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ApprovalView {
-    /// Of the message that asks.
+    /// The number of the message that asks.
     pub number: MessageNo,
     pub subject: String,
     pub from: Name,
@@ -34,15 +34,15 @@ pub struct ApprovalView {
     #[serde(serialize_with = "rfc3339_option")]
     pub deadline: Option<Timestamp>,
     pub state: ApprovalState,
-    /// It is open, and every delivery of it ended without an answer.
+    /// It is open, but every delivery ended without an answer.
     pub nobody_left: bool,
-    /// The deadline has passed, and that could not be recorded yet.
+    /// The deadline has passed, but this is not recorded yet.
     pub unconfirmed: bool,
     pub choice: Option<Word>,
     pub decided_by: Option<Name>,
     /// The message that answers.
     pub answer: Option<MessageNo>,
-    /// What was said with the decision.
+    /// The note that came with the decision.
     pub note: Option<String>,
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Timestamp>,
@@ -51,12 +51,12 @@ pub struct ApprovalView {
 }
 
 impl ApprovalView {
-    /// Nothing more will come of it.
+    /// It will not be decided any more, or already is.
     pub fn is_settled(&self) -> bool {
         self.state != ApprovalState::Open || (self.nobody_left && self.deadline.is_none())
     }
 
-    /// The first of the choices was decided, by whomever or whatever.
+    /// The first choice was decided, by an agent or by default.
     pub fn is_approved(&self) -> bool {
         self.choice.is_some() && self.choice.as_ref() == self.choices.first()
     }
@@ -66,18 +66,18 @@ impl ApprovalView {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AskedOf {
     pub recipient: String,
-    /// Of its delivery.
+    /// The state of its delivery.
     pub state: State,
 }
 
-/// Which approvals are looked for.
+/// Which approvals to list.
 #[derive(Debug, Clone)]
 pub enum ApprovalsQuery {
-    /// What waits for a decision by this agent.
+    /// Questions that wait for a decision by this agent.
     ToDecide(Box<Agent>),
-    /// What this agent asked and nobody decided yet.
+    /// Open questions of this agent.
     AskedBy(Name),
-    /// Everything that is open.
+    /// All open questions.
     Open,
     /// The newest, decided or not.
     All,
@@ -91,12 +91,12 @@ pub struct Approvals {
     pub as_of: Position,
 }
 
-/// The approval of a number, or none.
+/// The approval with this number, if there is one.
 pub fn approval(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<ApprovalView>, Error> {
     store.view(|tables| tables.approval(number)?.map(|found| view(store, tables, found, now)).transpose())
 }
 
-/// A message that talks about a question without deciding it.
+/// A message that discusses a question without deciding it.
 #[derive(Debug, Clone)]
 pub struct Talk {
     pub number: MessageNo,
@@ -104,8 +104,8 @@ pub struct Talk {
     pub subject: String,
 }
 
-/// What others wrote in a question's conversation after a message, in order: whoever waits for the decision may have to
-/// answer first.
+/// Messages of others in a question's conversation after a message, in order. The asker may have to answer them before
+/// the question is decided.
 pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Result<Vec<Talk>, Error> {
     const TOLD_MAX: usize = 100;
     store.view(|tables| {
@@ -121,7 +121,7 @@ pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Resu
     })
 }
 
-/// Approvals, the oldest first if they are open, the newest first otherwise.
+/// Approvals: open ones oldest first, otherwise newest first.
 pub fn approvals(store: &Store, query: &ApprovalsQuery, limit: usize, now: Timestamp) -> Result<Approvals, Error> {
     store.view(|tables| {
         let mut found = match query {
@@ -137,7 +137,7 @@ pub fn approvals(store: &Store, query: &ApprovalsQuery, limit: usize, now: Times
     })
 }
 
-/// Looks at every open question: there are as many as somebody waits for.
+/// Checks every open question. There are few: an agent waits for each of them.
 fn to_decide(tables: &Tables<'_>, agent: &Agent) -> Result<Vec<Approval>, Error> {
     let mut found = Vec::new();
     for approval in tables.open_approvals()? {
@@ -155,7 +155,7 @@ fn to_decide(tables: &Tables<'_>, agent: &Agent) -> Result<Vec<Approval>, Error>
 }
 
 pub(super) fn view(store: &Store, tables: &Tables<'_>, found: Approval, now: Timestamp) -> Result<ApprovalView, Error> {
-    // What is archived and cannot be read must not hide what was decided.
+    // An unreadable archive must not hide the decision.
     let asked = or_damage(rows(store, tables, found.number))?.ok().flatten();
     let (title, to) = match asked {
         Some(MessageRows { message, deliveries, .. }) => {
@@ -196,7 +196,7 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, found: Approval, now: Tim
     })
 }
 
-/// What `log why` says of a question besides the lives of its deliveries.
+/// The lines of `log why` about a question, without those of its deliveries.
 pub(super) fn why(tables: &Tables<'_>, number: MessageNo) -> Result<Vec<WhyLine>, Error> {
     let Some(approval) = tables.approval(number)? else { return Ok(Vec::new()) };
     let listed = approval.choices.iter().map(Word::as_str).collect::<Vec<_>>().join(", ");
@@ -214,7 +214,7 @@ pub(super) fn why(tables: &Tables<'_>, number: MessageNo) -> Result<Vec<WhyLine>
         ApprovalState::Answered => format!("decided: {choice}"),
         ApprovalState::Defaulted => format!("decided by its default: {choice}"),
         ApprovalState::Unanswered => "not decided: the deadline passed, and there was no default".to_owned(),
-        ApprovalState::Closed => "not decided: its conversation was over".to_owned(),
+        ApprovalState::Closed => "not decided: its conversation ended".to_owned(),
         ApprovalState::Withdrawn => format!("withdrawn: {} retired", approval.asker),
     };
     if let (Some(position), Some(at)) = (approval.ended_by, approval.ended_at) {

@@ -1,4 +1,4 @@
-//! Shared contexts: what each says, at any version, who wrote it, and who has not seen it yet. All of it from the log.
+//! Shared contexts: their text at any version, who wrote it, and who has not seen it yet. All of it is from the log.
 
 use std::fmt::Write as _;
 
@@ -16,14 +16,14 @@ use crate::store::tables::{Context, Lock, Tables, TextPart, Version, content_row
 use crate::text::{ContextName, Name, RecordId, Topic, Word, nearest};
 use crate::time::{Timestamp, rfc3339};
 
-/// A context as its readers see it, at one of its versions.
+/// A context as its readers see it, at one version.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ContextView {
     pub name: ContextName,
     pub kind: Word,
-    /// The version this is.
+    /// The version shown here.
     pub version: u64,
-    /// The newest there is.
+    /// The newest version.
     pub newest: u64,
     #[serde(serialize_with = "rfc3339")]
     pub created_at: Timestamp,
@@ -31,24 +31,24 @@ pub struct ContextView {
     #[serde(serialize_with = "rfc3339")]
     pub updated_at: Timestamp,
     pub updated_by: Name,
-    /// Who wrote it up to this version.
+    /// Agents that wrote it, up to this version.
     pub contributors: Vec<Name>,
     /// Where its changes are published.
     pub topic: Topic,
     pub lock: Option<LockView>,
-    /// Markdown: the last whole text, and every section that was appended since.
+    /// Markdown: the last whole text, and all sections appended since.
     pub text: String,
     /// The structured part.
     #[schemars(with = "Option<serde_json::Value>")]
     pub data: Option<Box<RawValue>>,
-    /// What the data must look like.
+    /// The JSON Schema of the data.
     #[schemars(with = "Option<serde_json::Value>")]
     pub schema: Option<Box<RawValue>>,
     /// The newest versions up to this one, newest first.
     pub history: Vec<VersionView>,
-    /// There are older ones.
+    /// There are older versions.
     pub more: bool,
-    /// Versions whose words were erased: they are missing in the text.
+    /// Versions that were redacted: they are missing in the text.
     pub redacted: Vec<u64>,
 }
 
@@ -68,7 +68,7 @@ impl From<&Lock> for LockView {
     }
 }
 
-/// One version, without its words.
+/// One version, without its content.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VersionView {
     pub version: u64,
@@ -81,13 +81,13 @@ pub struct VersionView {
     pub added: u32,
     pub removed: u32,
     pub summary: String,
-    /// What subscribers were sent.
+    /// The message that subscribers got.
     pub message: MessageNo,
-    /// The proposal it writes down, on which everybody asked had agreed.
+    /// The agreed proposal that it writes down.
     pub agreement: Option<MessageNo>,
-    /// Who had.
+    /// Agents that had agreed.
     pub agreed_by: Vec<Name>,
-    /// Its words were erased.
+    /// It was redacted.
     pub redacted: bool,
 }
 
@@ -101,13 +101,13 @@ pub struct ContextLine {
     pub updated_at: Timestamp,
     pub updated_by: Name,
     pub lock: Option<LockView>,
-    /// The newest version the asking agent has seen; null if none, or nobody asks.
+    /// The newest version that the asking agent has seen; null if none.
     pub seen: Option<u64>,
-    /// The asking agent has seen an older version than there is.
+    /// The asking agent has seen only an older version.
     pub stale: bool,
 }
 
-/// A context an agent has seen in an older version than there is.
+/// A context that an agent has seen only in an older version.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct StaleContext {
     pub name: ContextName,
@@ -118,10 +118,10 @@ pub struct StaleContext {
     pub updated_at: Timestamp,
 }
 
-/// Versions named in a view; `history` tells all.
+/// Versions listed in a view. The history lists all.
 const HISTORY_MAX: usize = 20;
 
-/// A context at a version, or at its newest. `None`: there is no such context.
+/// A context at a version, or at the newest one. `None`: there is no such context.
 pub fn context(store: &Store, name: &ContextName, at: Option<u64>) -> Result<Option<ContextView>, Error> {
     store.view(|tables| {
         let Some(context) = tables.context(name)? else { return Ok(None) };
@@ -155,7 +155,7 @@ pub fn context(store: &Store, name: &ContextName, at: Option<u64>) -> Result<Opt
     })
 }
 
-/// The versions of a context after one, newest first; and whether there are older ones than these.
+/// The versions of a context after one, newest first, and whether there are more.
 pub fn context_history(
     store: &Store,
     name: &ContextName,
@@ -232,18 +232,18 @@ pub fn version_of_id(
     Ok(Some((made, known.position)))
 }
 
-/// Who has locked a context, if anybody.
+/// The lock of a context, if there is one.
 pub fn context_lock(store: &Store, name: &ContextName) -> Result<Option<LockView>, Error> {
     Ok(store.tables()?.context(name)?.and_then(|context| context.lock.as_ref().map(LockView::from)))
 }
 
-/// Names near to one that is not there.
+/// Names of contexts similar to one that does not exist.
 pub fn nearest_contexts(store: &Store, name: &str) -> Result<Vec<String>, Error> {
     let names: Vec<ContextName> = store.tables()?.contexts()?.into_iter().map(|context| context.name).collect();
     Ok(nearest(name, names.iter().map(ContextName::as_str)))
 }
 
-/// Contexts an agent should look at again, and whether there are more than these.
+/// Contexts that an agent should read again, and whether there are more.
 pub(super) fn stale_contexts(
     tables: &Tables<'_>,
     agent: &Name,
@@ -314,7 +314,7 @@ fn add_section(text: &mut String, row: &Version, title: Option<&str>, section: &
     text.push_str(&ended(section.trim_end_matches('\n')));
 }
 
-/// The data in force at a version; and the version that had it, if it was redacted.
+/// The data in force at a version, and the version it is from if that was redacted.
 fn data_at(
     store: &Store,
     tables: &Tables<'_>,
@@ -329,7 +329,7 @@ fn data_at(
     })
 }
 
-/// The schema a context was made with. `None`: it has none, or it was redacted.
+/// The schema a context was created with. `None`: it has none, or it was redacted.
 pub(crate) fn schema(store: &Store, context: &Context) -> Result<Option<Box<RawValue>>, Error> {
     match context.has_schema {
         true => Ok(document(store, context.number)?.and_then(|document| document.schema)),
@@ -337,7 +337,7 @@ pub(crate) fn schema(store: &Store, context: &Context) -> Result<Option<Box<RawV
     }
 }
 
-/// What a version brought. `None`: it was redacted, or is gone.
+/// The content of a version. `None`: it was redacted, or is missing.
 fn document(store: &Store, position: Position) -> Result<Option<Document>, Error> {
     Ok(match content(store, position)? {
         Found::Content(content) => Some(content.document.unwrap_or_default()),
@@ -387,7 +387,7 @@ fn agreed_by(tables: &Tables<'_>, proposal: Option<MessageNo>) -> Result<Vec<Nam
     Ok(tables.parties(proposal)?.into_iter().filter_map(|party| Some(party.agreed?.agent)).collect())
 }
 
-/// The subject of its mail names the context first; where that is plain, it is left out.
+/// The subject of its message without the name of the context, which it begins with.
 fn summary(name: &ContextName, subject: String) -> String {
     match subject.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(": ")) {
         Some(rest) => rest.to_owned(),
@@ -395,7 +395,7 @@ fn summary(name: &ContextName, subject: String) -> String {
     }
 }
 
-/// The first line of every rendered context: what it is of, and which version.
+/// The first line of every rendered context, with its name and version.
 const TITLE: &str = "<!-- poste context ";
 const TEXT_BEGINS: &str = "<!-- text -->\n";
 const TEXT_ENDS: &str = "<!-- end of text -->\n";
@@ -441,17 +441,17 @@ fn history_line(version: &VersionView) -> String {
     line
 }
 
-/// A rendered context, taken apart.
+/// The parts of a rendered context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkdownParts<'a> {
     pub version: u64,
-    /// What stands around the text is made from the log.
+    /// The parts around the text are generated from the log.
     pub before: &'a str,
     pub text: &'a str,
     pub after: &'a str,
 }
 
-/// Takes a rendered context of this name apart; `None`: it is no such document.
+/// Splits a rendered context of this name. `None`: it is not such a document.
 pub fn markdown_parts<'a>(name: &ContextName, markdown: &'a str) -> Option<MarkdownParts<'a>> {
     let rest = markdown.strip_prefix(TITLE)?.strip_prefix(name.as_str())?.strip_prefix(", version ")?;
     let version = rest.split_once(" -->\n")?.0.parse().ok()?;
@@ -460,7 +460,7 @@ pub fn markdown_parts<'a>(name: &ContextName, markdown: &'a str) -> Option<Markd
     Some(MarkdownParts { version, before, text, after })
 }
 
-/// Why a lock of a context stops a proposal, as the fold would say it.
+/// The refusal of a proposal because of a context's lock, as the fold would make it.
 pub fn context_lock_against(
     store: &Store,
     name: &ContextName,

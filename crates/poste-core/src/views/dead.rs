@@ -1,4 +1,4 @@
-//! Dead letters: what ended badly and nobody has dealt with yet.
+//! Dead letters: deliveries that ended badly and were neither retried nor dropped.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::time::{Timestamp, rfc3339, rfc3339_option};
 pub struct DeadQuery {
     pub state: Option<State>,
     pub from: Option<String>,
-    /// Those that were dropped, instead of those that wait for a decision.
+    /// Dropped ones, instead of those that wait for a decision.
     pub dropped: bool,
     pub limit: usize,
 }
@@ -40,7 +40,7 @@ pub struct DeadLetter {
     pub subject: String,
     pub state: State,
     pub reason: Option<EndReason>,
-    /// What whoever ended it said.
+    /// The reason given by the agent that ended it.
     pub said: Option<String>,
     pub attempts: u32,
     pub max_attempts: u32,
@@ -50,12 +50,12 @@ pub struct DeadLetter {
     pub dropped_at: Option<Timestamp>,
 }
 
-/// So many ends are looked at for one page, however few of them match.
+/// Maximum number of deliveries examined for one page, even if few of them match.
 const LOOKED_AT_MAX: usize = 10_000;
 
 pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Error> {
     store.view(|tables| {
-        // One index holds only bad ends: those to be dealt with together, the newest last.
+        // An index holds only deliveries that ended badly: undecided ones together, newest last.
         let sql = if query.dropped {
             "SELECT number FROM deliveries WHERE state >= 3 AND dropped_at IS NOT NULL ORDER BY dropped_at DESC LIMIT ?1"
         } else {
@@ -68,7 +68,7 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
         let mut looked_at = 0;
         while let Some(row) = rows.next()? {
             looked_at += 1;
-            // Cut here, there may be more behind it.
+            // After the last one examined, there may be more.
             page.more = looked_at == LOOKED_AT_MAX;
             let number: DeliveryNo = row.get(0)?;
             let Some(delivery) = tables.delivery(number)? else { continue };

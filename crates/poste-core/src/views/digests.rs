@@ -1,4 +1,4 @@
-//! Digests table by table: of an office against its own refolded log, or against another copy.
+//! Compares the digests of all tables: of an office with its own replayed log, or with another copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::store::table_digest::{digest_by_table, refold_until};
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TableDigests {
     pub table: String,
-    /// Null where the table is not there.
+    /// Null if the table does not exist.
     pub ours: Option<Digest>,
     pub theirs: Option<Digest>,
     pub equal: bool,
@@ -23,18 +23,18 @@ pub struct TableDigests {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct DigestDiff {
-    /// The record both were compared at.
+    /// The position at which they were compared.
     pub position: Position,
-    /// The end of this office's log, and of the other one.
+    /// The ends of this office's log and of the other one.
     pub ours: Position,
     pub theirs: Position,
     pub equal: bool,
     pub tables: Vec<TableDigests>,
-    /// The first record that is not the same in both logs, if it was looked for and there is one.
+    /// The first record that differs between the logs, if one was searched for and found.
     pub parted_at: Option<Position>,
 }
 
-/// One office's end and the digests of its tables, read at one moment.
+/// The head of one office and the digests of its tables, read at one moment.
 struct Side {
     head: Position,
     digests: Vec<(String, Digest)>,
@@ -44,7 +44,7 @@ fn side(store: &Store) -> Result<Side, Error> {
     store.view(|tables| Ok(Side { head: tables.cursor.head.position, digests: digest_by_table(tables.conn())? }))
 }
 
-/// The live tables against what the log folds to.
+/// Compares the live tables with those of the replayed log.
 pub fn diff_with_fold(store: &Store, progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
     let ours = side(store)?;
     let folded = refold_until(store, ours.head, progress)?;
@@ -52,7 +52,7 @@ pub fn diff_with_fold(store: &Store, progress: impl FnMut(Position)) -> Result<D
     Ok(diff(ours.head, &ours, &theirs, (ours.head, theirs.head)))
 }
 
-/// The tables of two offices, at the last position both have: whichever is ahead is folded anew up to there.
+/// Compares the tables of two offices at the last common position. The one that is ahead is replayed up to there.
 pub fn diff_with_other(store: &Store, other: &Store, mut progress: impl FnMut(Position)) -> Result<DigestDiff, Error> {
     let (ours, theirs) = (side(store)?, side(other)?);
     let heads = (ours.head, theirs.head);
@@ -80,9 +80,9 @@ fn diff(position: Position, ours: &Side, theirs: &Side, heads: (Position, Positi
     DigestDiff { position, ours: heads.0, theirs: heads.1, equal, tables, parted_at: None }
 }
 
-/// The first record that is not the same in two logs, as far as both reach.
+/// The first record that differs between two logs, up to the end of the shorter one.
 ///
-/// Compares the rows and not only the chain: a record that was changed behind the chain's back is found, too.
+/// Compares the rows and not only the chain, to find records that were changed without the chain.
 pub fn first_difference(
     store: &Store,
     other: &Store,

@@ -1,4 +1,4 @@
-//! Finished conversations, whole, as the archive will keep them.
+//! Finished conversations, complete, as the archive will keep them.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,26 @@ use crate::store::tables::{Tables, content_row};
 use crate::text::Label;
 use crate::time::Timestamp;
 
-/// As much as one archive takes.
+/// The content of one archive.
 #[derive(Debug, Clone, Default)]
 pub struct ArchiveBatch {
     pub conversations: Vec<Label>,
     pub messages: usize,
-    /// The newest record that was known when they were looked at.
+    /// The newest record when they were read.
     pub as_of: Position,
     /// In the order of the log.
     pub lines: Vec<Line>,
-    /// Where to go on; `None` when everything was looked at.
+    /// Where to continue; `None` if there is nothing more.
     pub next: Option<MessageNo>,
-    /// Conversations that were not finished, or not for long enough.
+    /// Number of conversations that are not finished, or not for long enough.
     pub kept: usize,
 }
 
-/// So much content is held in memory at once.
+/// Maximum amount of content held in memory at once.
 const CONTENT_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Conversations in which nothing is open and nothing happened since `before`, beginning with the message `from`.
-/// Looks at every live message after it: the cost is that of what is not archived yet.
+/// Reads every live message after it, so the cost grows with what is not archived yet.
 pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<ArchiveBatch, Error> {
     store.view(|tables| {
         let mut batch = ArchiveBatch { as_of: tables.cursor.head.position, ..ArchiveBatch::default() };
@@ -45,7 +45,7 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
             looked_at.insert(conversation.clone());
             let state = state_of(tables, &conversation)?;
             let closed_at = tables.closed(&conversation)?.map(|closed| closed.at);
-            // Taken up with its first live message; a page that began in the middle of it passes it by.
+            // A conversation belongs to the page that has its first live message.
             if state.first < from {
                 continue;
             }
@@ -71,7 +71,7 @@ pub fn finished(store: &Store, before: Timestamp, from: MessageNo) -> Result<Arc
     })
 }
 
-/// What an archive of these conversations holds.
+/// The lines of an archive of these conversations.
 pub(crate) fn archive_lines(tables: &Tables<'_>, conversations: &[Label]) -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for conversation in conversations.iter().collect::<BTreeSet<_>>() {
@@ -85,7 +85,7 @@ fn in_order(lines: &mut [Line]) {
     lines.sort_by_key(|line| (line.position, line.number));
 }
 
-/// How long finished conversations stay, by the rules in force.
+/// How long finished conversations stay, by the policy in force.
 pub fn retention_ms(store: &Store) -> Result<Option<i64>, Error> {
     Ok(store.tables()?.policy()?.settings.retention_ms)
 }
@@ -148,13 +148,13 @@ fn lines_of(tables: &Tables<'_>, conversation: &Label) -> Result<Vec<Line>, Erro
     Ok(lines)
 }
 
-/// A message may be more than one that was sent.
+/// The name of the record, because a message may come from other records than `message.send`.
 fn kind_of(tables: &Tables<'_>, position: Position) -> Result<String, Error> {
     let record = tables.record(position)?;
     Ok(record.map_or_else(|| "message.send".to_owned(), |record| record.sealed.envelope.name))
 }
 
-/// A record that says something of a message: a result, a reason, an outcome.
+/// The line of a record about a message: a result, a reason, an outcome.
 fn said(tables: &Tables<'_>, position: Position) -> Result<Option<Line>, Error> {
     let Some(record) = tables.record(position)? else { return Ok(None) };
     let content = inline(tables, position)?;
@@ -171,9 +171,9 @@ fn said(tables: &Tables<'_>, position: Position) -> Result<Option<Line>, Error> 
     }))
 }
 
-/// Content that is in the database. Blobs stay where they are.
+/// Content that is in the database. Blobs are not archived.
 fn inline(tables: &Tables<'_>, position: Position) -> Result<Option<String>, Error> {
     let bytes = content_row(tables.conn(), position)?.and_then(|row| row.bytes);
     let text = bytes.map(String::from_utf8).transpose();
-    text.map_err(|_| Error::Damaged(format!("content of record {position} is no UTF-8")))
+    text.map_err(|_| Error::Damaged(format!("content of record {position} is not UTF-8")))
 }

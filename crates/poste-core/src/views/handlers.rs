@@ -1,5 +1,5 @@
-//! What those who tell people of mail ask: what was stored after a rule's cursor, how far rules have come, and what could
-//! not be told.
+//! Queries for sending notifications: mail after a rule's cursor, the progress of rules, and notifications that could
+//! not be sent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,12 +15,12 @@ use crate::text::{Label, Name, Topic, TypeName};
 use crate::time::{Timestamp, rfc3339};
 use crate::vocabulary::{Priority, TrustLabel, Urgency};
 
-/// What a rule is held against, without the words.
+/// A message that rules are matched against, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredMail {
     pub number: MessageNo,
     pub position: Position,
-    /// What is known of it; else what is missing or damaged.
+    /// Its header, or what is missing or damaged.
     pub header: Result<MailHeader, String>,
 }
 
@@ -32,13 +32,13 @@ pub struct MailHeader {
     pub priority: Priority,
     pub urgency: Urgency,
     pub topic: Option<Topic>,
-    /// As it was addressed, groups also as their members.
+    /// Its addresses, groups also as their members.
     pub to: Vec<String>,
-    /// The rule it tells the failure of, if that is what it is.
+    /// The rule whose failure it reports, if it is such an alert.
     pub untold_by: Option<Label>,
 }
 
-/// Messages that were stored after a position, the oldest first, and where the log ended then.
+/// Messages stored after a position, the oldest first, and the end of the log.
 pub fn stored_after(store: &Store, after: Position, limit: usize) -> Result<(Vec<StoredMail>, Position), Error> {
     store.view(|tables| {
         let first = tables.first_number_after(after)?;
@@ -50,7 +50,7 @@ pub fn stored_after(store: &Store, after: Position, limit: usize) -> Result<(Vec
             };
             let header = match or_damage(rows(store, tables, number))? {
                 Ok(Some(found)) => Ok(header(tables, &found)?),
-                Ok(None) => Err(format!("message {number} is gone")),
+                Ok(None) => Err(format!("message {number} cannot be found")),
                 Err(damage) => Err(damage),
             };
             found.push(StoredMail { number, position, header });
@@ -59,7 +59,7 @@ pub fn stored_after(store: &Store, after: Position, limit: usize) -> Result<(Vec
     })
 }
 
-/// How many messages were stored after a position.
+/// Number of messages stored after a position.
 pub fn count_after(store: &Store, after: Position) -> Result<u64, Error> {
     let tables = store.tables()?;
     Ok((tables.cursor.message_last.0 + 1).saturating_sub(tables.first_number_after(after)?.0))
@@ -94,17 +94,17 @@ fn header(tables: &Tables<'_>, found: &MessageRows) -> Result<MailHeader, Error>
     })
 }
 
-/// How far a rule has come.
+/// The progress of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HandlerView {
     pub rule: Label,
-    /// Everything up to this record was seen to.
+    /// The last record it has processed.
     pub cursor: Position,
-    /// Messages stored since; not each of them concerns the rule.
+    /// Messages stored since; not all of them match the rule.
     pub behind: u64,
-    /// Who sees to it just now.
+    /// The process that holds the rule.
     pub holder: Option<HandlerHolder>,
-    /// Messages it could not tell of.
+    /// Number of messages it could not report.
     pub dead: usize,
 }
 
@@ -116,7 +116,7 @@ pub struct HandlerHolder {
     pub until: Timestamp,
 }
 
-/// Every rule that was ever taken, by name.
+/// Every rule that was ever processed, by name.
 pub fn handlers(store: &Store) -> Result<Vec<HandlerView>, Error> {
     let tables = store.tables()?;
     tables.handlers()?.into_iter().map(|handler| view(store, &tables, handler)).collect()
@@ -142,7 +142,7 @@ fn view(store: &Store, tables: &Tables<'_>, handler: Handler) -> Result<HandlerV
     })
 }
 
-/// A message a rule could not tell of.
+/// A message that a rule could not report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UntoldView {
     pub rule: Label,
@@ -151,13 +151,13 @@ pub struct UntoldView {
     pub attempts: u32,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// The record that says so.
+    /// The record of the failure.
     pub position: Position,
-    /// Why the last attempt failed; null once it was redacted.
+    /// Why the last attempt failed; null if redacted.
     pub error: Option<String>,
 }
 
-/// What rules could not tell of, by rule, the oldest message first, and how many more there are.
+/// Messages that rules could not report, by rule, the oldest first, and how many more there are.
 pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<(Vec<UntoldView>, usize), Error> {
     store.view(|tables| {
         let found = tables.all_untold(rule, limit)?.into_iter().map(|untold| untold_view(store, tables, untold));
@@ -167,18 +167,18 @@ pub fn untold(store: &Store, rule: Option<&Label>, limit: usize) -> Result<(Vec<
     })
 }
 
-/// Whether a rule could not tell of a message, and somebody may try again.
+/// Whether a rule could not report a message, so that it can be retried.
 pub fn is_untold(store: &Store, rule: &Label, message: MessageNo) -> Result<bool, Error> {
     Ok(store.tables()?.untold(rule, message)?.is_some())
 }
 
-/// What a rule could not tell of, the oldest first, and how often it tried.
+/// Messages a rule could not report, the oldest first, with the number of attempts.
 pub fn untold_attempts(store: &Store, rule: &Label, limit: usize) -> Result<Vec<(MessageNo, u32)>, Error> {
     let untold = store.tables()?.all_untold(Some(rule), limit)?;
     Ok(untold.into_iter().map(|untold| (untold.message, untold.attempts)).collect())
 }
 
-/// Where the newest message before this one is stored that a rule could not tell of.
+/// The position of the newest message before this one that a rule could not report.
 pub fn last_untold_before(store: &Store, rule: &Label, message: MessageNo) -> Result<Option<Position>, Error> {
     let tables = store.tables()?;
     let earlier = tables.last_untold_before(rule, message)?.map(|untold| tables.message(untold.message)).transpose()?;
@@ -198,7 +198,7 @@ fn untold_view(store: &Store, tables: &Tables<'_>, untold: Untold) -> Result<Unt
         attempts: untold.attempts,
         at: untold.at,
         position: untold.position,
-        // What follows is for people who get it as an alert.
+        // The rest of the text is for the readers of the alert.
         error: whole_text(store, untold.position)?.and_then(|text| Some(text.lines().next()?.to_owned())),
     })
 }

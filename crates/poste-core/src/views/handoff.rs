@@ -1,4 +1,4 @@
-//! Handoffs: one with everything that is known of it, and lists of them.
+//! Handoffs: one in full, and lists of them.
 
 use rusqlite::params;
 use schemars::JsonSchema;
@@ -16,17 +16,17 @@ use crate::text::{Label, Name};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::TrustLabel;
 
-/// A handoff, whole.
+/// A handoff in full.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HandoffView {
-    /// That of its message.
+    /// The number of its message.
     pub number: MessageNo,
     /// Its place in the log.
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub from: String,
-    /// Where it comes from, as the log knows it.
+    /// Its origin, as the log knows it.
     pub trust: TrustLabel,
     pub to: String,
     pub state: HandoffState,
@@ -36,35 +36,35 @@ pub struct HandoffView {
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
     pub subject: String,
-    /// Null when its words are no longer here, or are none a handoff has.
+    /// Null if its content is missing or is not a package.
     pub package: Option<Package>,
-    /// How many checks and commands its record asks for.
+    /// Number of checks and commands that its record asks for.
     pub checks: u32,
     pub verifies: u32,
-    /// The folder the files were in.
+    /// The folder of its files.
     pub worktree: Option<String>,
     pub artifacts: Vec<Artifact>,
-    /// Who had its words erased, if somebody did.
+    /// The redaction that erased its content, if any.
     pub redacted: Option<Redaction>,
     pub decision: Option<Decision>,
-    /// The file it is in, once its conversation was archived.
+    /// Its archive file, if its conversation is archived.
     pub archive: Option<String>,
 }
 
-/// Somebody's word about a handoff.
+/// The decision about a handoff.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Decision {
     pub by: String,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub position: Position,
-    /// The message that told the sender.
+    /// The message that notified the sender.
     pub message: Option<MessageNo>,
-    /// Of an acceptance, by its record: the checks that were made, and what became of commands and gates.
+    /// For an acceptance: the checks made, and the results of commands and gates.
     pub checked: Vec<u32>,
     pub verified: Vec<Verified>,
     pub gates: Vec<Verified>,
-    /// What was said with it.
+    /// The answer of the receiver.
     pub answer: Option<HandoffAnswer>,
     /// Why it was withdrawn.
     pub reason: Option<String>,
@@ -75,13 +75,13 @@ impl HandoffView {
     /// Why there is no package to show.
     pub fn missing_words(&self) -> String {
         match &self.redacted {
-            Some(redaction) => format!("its words were redacted by {} at {}", redaction.by, redaction.at),
-            None => "its words are no longer here".to_owned(),
+            Some(redaction) => format!("its content was redacted by {} at {}", redaction.by, redaction.at),
+            None => "its content is missing".to_owned(),
         }
     }
 }
 
-/// The handoff of a number, or none.
+/// The handoff with this number, if there is one.
 pub fn handoff(store: &Store, number: MessageNo) -> Result<Option<HandoffView>, Error> {
     let Some(row) = store.tables()?.handoff(number)? else { return Ok(None) };
     let Some(mut mail) = message(store, number)? else {
@@ -92,7 +92,7 @@ pub fn handoff(store: &Store, number: MessageNo) -> Result<Option<HandoffView>, 
         Some(Intent::HandoffCreate(create)) => create.worktree,
         _ => None,
     };
-    mail.artifacts.iter_mut().for_each(|artifact| artifact.worktree = None); // said once, below
+    mail.artifacts.iter_mut().for_each(|artifact| artifact.worktree = None); // given once, below
     let decision = decision(store, &row)?;
     Ok(Some(HandoffView {
         number,
@@ -156,7 +156,7 @@ fn decision(store: &Store, row: &Handoff) -> Result<Option<Decision>, Error> {
 #[derive(Debug, Clone, Default)]
 pub struct HandoffQuery {
     pub from: Option<Name>,
-    /// Those offered to an agent, by its name or as a member of a group, and those it has decided about.
+    /// Offered to an agent by name or as a member of a group, or decided by it.
     pub to: Option<Agent>,
     pub state: Option<HandoffState>,
     pub limit: usize,
@@ -196,7 +196,7 @@ pub fn handoffs(store: &Store, query: &HandoffQuery) -> Result<Handoffs, Error> 
     })
 }
 
-/// One more than the page holds, to tell that there are more. Each condition is the range of an index.
+/// One more than the page holds, to know whether there are more. Each condition is the range of an index.
 fn find(conn: &rusqlite::Connection, query: &HandoffQuery) -> Result<Vec<Handoff>, Error> {
     let limit = query.limit + 1;
     let rest = "AND (?2 IS NULL OR sender = ?2) AND (?3 IS NULL OR state = ?3) ORDER BY number DESC LIMIT ?4";

@@ -1,6 +1,6 @@
-//! Who does not answer, and what nobody will take: questions about an office as a whole.
+//! Agents that do not respond, and mail that no agent can take.
 //!
-//! None of them reads more than it must: addresses are found by skipping through an index, silence by the newest records.
+//! The queries read little: addresses are found by skipping through an index, silent agents by the newest records.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,24 +16,24 @@ use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::AgentKind;
 
-/// Open mail that nobody can take any longer.
+/// Open mail that no agent can take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Unreachable {
     pub address: String,
-    /// Why nobody can: `unregistered`, `retired` or `no_member`.
+    /// Why: `unregistered`, `retired` or `no_member`.
     pub why: &'static str,
     /// Counting stops at a thousand.
     pub open: u64,
     pub oldest: MessageNo,
 }
 
-/// Every address with open mail and without anybody who may take it.
+/// Every address with open mail that no active agent may take.
 pub fn unreachable_mail(store: &Store) -> Result<Vec<Unreachable>, Error> {
     store.view(|tables| {
         let mut found = Vec::new();
         let mut next = tables.next_address("")?;
         while let Some(text) = next {
-            if let Some(why) = nobody_takes(tables, &text)? {
+            if let Some(why) = why_unreachable(tables, &text)? {
                 found.extend(open_mail(tables, &text, why)?);
             }
             next = tables.next_address(&text)?;
@@ -42,7 +42,7 @@ pub fn unreachable_mail(store: &Store) -> Result<Vec<Unreachable>, Error> {
     })
 }
 
-fn nobody_takes(tables: &Tables<'_>, text: &str) -> Result<Option<&'static str>, Error> {
+fn why_unreachable(tables: &Tables<'_>, text: &str) -> Result<Option<&'static str>, Error> {
     Ok(match text.parse() {
         Ok(Address::Agent(name)) => match tables.agent(name.as_str())? {
             None => Some("unregistered"),
@@ -65,34 +65,34 @@ fn open_mail(tables: &Tables<'_>, address: &str, why: &'static str) -> Result<Op
     Ok(oldest.map(|oldest| Unreachable { address: address.to_owned(), why, open, oldest }))
 }
 
-/// An agent that has mail and does nothing.
+/// An inactive agent with pending mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SilentAgent {
     pub name: Name,
     pub kind: AgentKind,
-    /// Its mail that could be taken for the longest time, and since when it could.
+    /// The message that has been ready for it the longest, and since when.
     pub oldest: MessageNo,
     #[serde(serialize_with = "rfc3339")]
     pub waits_since: Timestamp,
-    /// All mail for it that could be taken; counting stops at a thousand.
+    /// Number of deliveries that are ready for it; counting stops at a thousand.
     pub pending: u64,
-    /// Its newest record among the last few thousand; null when it has none there.
+    /// Its newest record among the last few thousand; null if there is none.
     #[serde(serialize_with = "rfc3339_option")]
     pub heard_at: Option<Timestamp>,
 }
 
-/// Newest records that are read to find out who is silent.
+/// Number of newest records that are read to find silent agents.
 pub const RECORDS_HEARD_MAX: u64 = 100_000;
-/// Records looked back for the last word of one who is.
+/// Number of newest records that are read to find the last one of a silent agent.
 const RECORDS_LAST_WORD_MAX: u64 = 5_000;
 
-/// Active agents whose own mail has waited for longer than `patience_ms` and who have done nothing for as long: no
-/// record of the log in that time is theirs, and reading mail makes one.
+/// Active agents whose own mail has waited for longer than `patience_ms` and that have written no record in that time.
+/// Reading mail writes one.
 pub fn silent_agents(store: &Store, now: Timestamp, patience_ms: i64) -> Result<Vec<SilentAgent>, Error> {
     store.view(|tables| silent_since(tables, now.plus_ms(-patience_ms)))
 }
 
-/// The same for whoever reads already. Whose mail waits longest comes first.
+/// The same within a read transaction. The agent whose mail has waited longest comes first.
 pub(super) fn silent_since(tables: &Tables<'_>, since: Timestamp) -> Result<Vec<SilentAgent>, Error> {
     let mut suspects = Vec::new();
     for agent in tables.agents()?.into_iter().filter(|agent| agent.is_active() && agent.registered_at <= since) {
@@ -115,7 +115,7 @@ pub(super) fn silent_since(tables: &Tables<'_>, since: Timestamp) -> Result<Vec<
     Ok(suspects)
 }
 
-/// A claim that nobody has ended.
+/// An open claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeldClaim {
     pub message: MessageNo,
@@ -126,14 +126,14 @@ pub struct HeldClaim {
     pub since: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub lease_until: Option<Timestamp>,
-    /// How long it was leased for, when it was claimed or extended last.
+    /// The lease of the last claim or extension.
     pub lease_ms: i64,
     pub extended: u64,
     /// The holder is registered and not retired.
     pub holder_active: bool,
 }
 
-/// Every claim there is, oldest first, at most a thousand.
+/// All open claims, oldest first, at most a thousand.
 pub fn held_claims(store: &Store) -> Result<Vec<HeldClaim>, Error> {
     store.view(|tables| {
         let mut held = tables.claimed()?;

@@ -1,4 +1,4 @@
-//! What was written under an id.
+//! Records by id.
 
 use crate::error::Error;
 use crate::log::{Intent, MessageNo, Position};
@@ -15,12 +15,12 @@ pub fn is_known_id(store: &Store, id: &RecordId) -> Result<bool, Error> {
 pub struct Written {
     pub position: Position,
     pub actor: Name,
-    /// What it asked for, if that can be read.
+    /// Its intent, if it can be decoded.
     pub intent: Option<Intent>,
     pub refused: bool,
 }
 
-/// What was written under an id, by whomever.
+/// The record under an id, of any actor.
 pub fn written_under(store: &Store, id: &RecordId) -> Result<Option<Written>, Error> {
     let tables = store.tables()?;
     let Some(row) = tables.id(id)? else { return Ok(None) };
@@ -33,14 +33,14 @@ pub fn written_under(store: &Store, id: &RecordId) -> Result<Option<Written>, Er
     }))
 }
 
-/// The record an actor wrote under an id. One that was refused did nothing, though a log may keep it.
+/// The record an actor wrote under an id, unless it was refused: a log may keep refused records.
 pub fn record_of_id(store: &Store, id: &RecordId, actor: &Name) -> Result<Option<(Position, Intent)>, Error> {
     let written = written_under(store, id)?.filter(|written| written.actor == *actor && !written.refused);
     Ok(written.and_then(|written| Some((written.position, written.intent?))))
 }
 
-/// The id under which an actor can write what is written once, however many processes try. `None`: it is written already.
-/// Neither a refusal nor another actor's record under the id counts.
+/// The id under which an actor can write something exactly once, even if several processes try. `None`: it is already
+/// written. A refusal or another actor's record under the id does not count.
 pub fn id_to_write_once(store: &Store, id: &RecordId, actor: &Name) -> Result<Option<RecordId>, Error> {
     let mut next = id.clone();
     for attempt in 2.. {

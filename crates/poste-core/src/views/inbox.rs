@@ -1,4 +1,4 @@
-//! An inbox: what waits for an agent, best first; and what is new to a session.
+//! Inboxes: open mail of an agent by priority, and mail that is new to a session.
 
 use std::cmp::Reverse;
 
@@ -26,7 +26,7 @@ pub struct InboxLine {
     pub at: Timestamp,
     pub from: String,
     pub trust: TrustLabel,
-    /// The group it came to, when it did not come by name.
+    /// The recipient: the agent, or a group it is in.
     pub to: String,
     #[serde(rename = "type")]
     pub kind: TypeName,
@@ -48,15 +48,15 @@ pub struct InboxLine {
     pub respond_by: Option<Timestamp>,
     pub conversation: Label,
     pub subject: String,
-    /// Something about it is due and could not be settled yet: the state may be about to change.
+    /// A change of it is due but not recorded yet: the state may change.
     pub unconfirmed: bool,
 }
 
-/// What did not fit on the page.
+/// Messages that did not fit on the page.
 #[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema, PartialEq, Eq)]
 pub struct More {
     pub count: u64,
-    /// There are more still; counting stops at a thousand.
+    /// There are more; counting stops at a thousand.
     pub at_least: bool,
 }
 
@@ -67,13 +67,13 @@ pub struct InboxPage {
     pub as_of: Position,
     pub messages: Vec<InboxLine>,
     pub left_out: More,
-    /// Shared contexts the agent has seen in an older version than there is.
+    /// Shared contexts that the agent has seen only in an older version.
     pub stale_contexts: Vec<StaleContext>,
-    /// There are more of them than these.
+    /// There are more of them.
     pub more_stale_contexts: bool,
 }
 
-/// Stale contexts named in an inbox.
+/// Maximum number of stale contexts listed in an inbox.
 const STALE_CONTEXTS_MAX: usize = 10;
 
 #[derive(Debug, Clone, Default)]
@@ -81,7 +81,7 @@ pub struct InboxQuery {
     pub unread: bool,
     pub kind: Option<TypeName>,
     pub from: Option<String>,
-    /// Ended ones too, newest first, after the open ones.
+    /// Also ended ones, newest first, after the open ones.
     pub all: bool,
     pub limit: usize,
 }
@@ -94,7 +94,7 @@ impl InboxQuery {
             && self.from.as_ref().is_none_or(|from| message.sender == from.as_str())
     }
 
-    /// Whether it lets only some of the mail through.
+    /// Whether it excludes some of the mail.
     pub fn filters(&self) -> bool {
         self.unread || self.kind.is_some() || self.from.is_some()
     }
@@ -112,7 +112,7 @@ pub(super) fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> b
 /// A page of an agent's inbox, by priority, then age.
 pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -> Result<InboxPage, Error> {
     store.view(|tables| {
-        // With filters only looking tells what matches; without them a count of the index does.
+        // With filters, matches must be counted one by one; without them, in the index.
         let look_for = query.limit + if query.filters() { COUNT_MAX as usize } else { 0 };
         let mut found = Vec::new();
         for address in agent.addresses() {
@@ -257,7 +257,7 @@ pub(super) fn line(
     })
 }
 
-/// Whether the next tick would change it.
+/// Whether the next tick would change a delivery.
 pub(super) fn is_due(delivery: &Delivery, now: Timestamp) -> bool {
     let over = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     match delivery.state {
@@ -274,12 +274,12 @@ pub struct NewsQuery {
     pub kind: Option<TypeName>,
     pub from: Option<String>,
     pub topic: Option<Topic>,
-    /// Only of these; none named: of all.
+    /// Only these; empty: all.
     pub urgencies: Vec<Urgency>,
-    /// Everything that became available after this position, whether it was shown or not.
+    /// Everything that became available after this position, even if it was shown.
     pub after: Option<Position>,
-    /// An earlier look up to here found nothing: only what became available later can be new. Right as long as the
-    /// agent has the addresses it had then.
+    /// An earlier look found nothing up to here, so only later mail can be new. Valid while the agent keeps the same
+    /// addresses.
     pub looked_until: Option<Position>,
     pub limit: usize,
 }
@@ -287,7 +287,7 @@ pub struct NewsQuery {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NewMail {
     pub messages: Vec<MessageView>,
-    /// Give this to the next `wait --after`. Null when more is new than was asked for: then wait again without it.
+    /// Pass this to the next `wait --after`. Null if there is more than was asked for: then wait again without it.
     pub cursor: Option<Position>,
 }
 
@@ -314,7 +314,7 @@ fn unseen(tables: &Tables<'_>, agent: &Agent, query: &NewsQuery) -> Result<(Vec<
                 Ok(tables.held_up_by(delivery.number)?.is_none() && is_unseen(tables, agent, query, delivery)?)
             })?;
             found.extend(since.into_iter().map(|(_, message, delivery)| (message, delivery)));
-            // No row says since when a step is in order, so all open steps are looked at: there are few.
+            // No row tells since when a step is in order, so all open steps are checked: there are few.
             for address in agent.addresses() {
                 found.extend(all_unseen(tables, agent, query, &address, STEPS_AT)?);
             }
@@ -338,8 +338,8 @@ const WAITING_AT: &str = "address = ?1 AND state = 0 AND ready = 1";
 const STEPS_AT: &str =
     "number IN (SELECT delivery FROM numbered_steps) AND +address = ?1 AND +state = 0 AND +ready = 1";
 
-/// Walks what can be taken at an address. What was shown is passed over in the indexes alone, and what an earlier
-/// step holds up cannot be taken yet.
+/// Mail that can be taken at an address and was not shown. Shown mail is skipped using indexes alone. Mail that an
+/// earlier step holds up cannot be taken yet.
 fn all_unseen(
     tables: &Tables<'_>,
     agent: &Agent,
@@ -361,8 +361,8 @@ fn all_unseen(
     )
 }
 
-/// In the order they became available, so that a cursor can stand between any two of them. What became available
-/// by one record stays together, whatever the limit: a cursor cannot stand inside it.
+/// In the order they became available, so that a cursor can be between any two of them. Messages made available by one
+/// record stay together regardless of the limit, because a cursor cannot split a record.
 fn available_after(
     tables: &Tables<'_>,
     agent: &Agent,
@@ -370,7 +370,7 @@ fn available_after(
     after: Position,
 ) -> Result<(Vec<Message>, Option<Position>), Error> {
     let after = after.max(query.looked_until.unwrap_or_default());
-    // One more than fits tells that there is more.
+    // One more than fits, to know whether there is more.
     let enough = Enough { stored: query.limit + 1, came_back: query.limit + 1 };
     let mut found = since(tables, agent, query, after, enough, |_| Ok(true))?;
     found.sort_by_key(|(at, message, _)| (*at, message.number));
@@ -387,17 +387,17 @@ fn available_after(
     Ok((found.into_iter().map(|(_, message, _)| message).collect(), Some(cursor)))
 }
 
-/// How many to look for: of what was stored in each range of the index, and of what came back.
+/// How many to look for: newly stored ones in each range of the index, and ones that became available again.
 #[derive(Clone, Copy)]
 struct Enough {
     stored: usize,
     came_back: usize,
 }
 
-/// What can be taken now and became available after a position, and by which record. It costs what happened since,
-/// not what waits: new mail is a range of the inbox index, and whatever else became available left an event.
+/// Mail that can be taken now and became available after a position, and by which record. The cost grows with what
+/// happened since, not with the open mail: new mail is a range of the inbox index, and other mail left an event.
 ///
-/// Each range is left once it gave enough; nothing beyond became available earlier than what it gave.
+/// Each range ends once it yielded enough: nothing after that became available earlier.
 fn since(
     tables: &Tables<'_>,
     agent: &Agent,
@@ -467,10 +467,10 @@ impl NewsQuery {
     }
 }
 
-/// By these a delivery can be taken that could not be before.
+/// Events that make a delivery available again.
 const BACK: [Event; 4] = [Event::Ready, Event::Released, Event::Retried, Event::Delivered];
 
-/// The record by which it can be taken: the one that stored it, or the last that made it available again.
+/// The record that made it available: the one that stored it, or the last that made it available again.
 fn available_at(tables: &Tables<'_>, message: &Message, delivery: &Delivery) -> Result<Position, Error> {
     let again = tables
         .events_of_delivery(delivery)?
@@ -492,8 +492,8 @@ pub fn is_held_up(store: &Store, number: MessageNo) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Whether a claim without a number would win something now. One look at an index an address; with types, until the
-/// first one of them.
+/// Whether a claim without a number would win something now. One index lookup per address; with types, a scan to the
+/// first match.
 pub fn has_claimable(store: &Store, agent: &Agent, types: &[TypeName]) -> Result<bool, Error> {
     let tables = store.tables()?;
     for address in agent.addresses() {
@@ -504,7 +504,7 @@ pub fn has_claimable(store: &Store, agent: &Agent, types: &[TypeName]) -> Result
     Ok(false)
 }
 
-/// What a claim of this agent would win now, over all of its addresses: the most urgent first, then the oldest.
+/// What a claim by this agent would win now, over all its addresses: the highest priority first, then the oldest.
 pub fn claimable(store: &Store, agent: &Agent, limit: u32) -> Result<Vec<MessageNo>, Error> {
     let tables = store.tables()?;
     let mut found = Vec::new();
@@ -513,7 +513,7 @@ pub fn claimable(store: &Store, agent: &Agent, limit: u32) -> Result<Vec<Message
         found.extend(claimable.into_iter().map(|delivery| (Reverse(delivery.priority.number()), delivery.message)));
     }
     found.sort_unstable();
-    // One may have come by several addresses.
+    // A message may have come by several addresses.
     found.dedup_by_key(|(_, message)| *message);
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(found.into_iter().map(|(_, message)| message).collect())

@@ -1,4 +1,4 @@
-//! One message, whole.
+//! One message in full.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ use crate::vocabulary::{Priority, TrustLabel, Urgency};
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct MessageView {
     pub number: MessageNo,
-    /// Its place in the log.
+    /// Its position in the log.
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub from: String,
-    /// Where it comes from, as the log knows it: human, agent, outside or poste.
+    /// Its origin, as the log knows it: human, agent, outside or poste.
     pub trust: TrustLabel,
     pub to: Vec<String>,
     #[serde(rename = "type")]
@@ -44,7 +44,7 @@ pub struct MessageView {
     pub wants_response: bool,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
-    /// Not to be delivered before.
+    /// It is not delivered before this time.
     #[serde(serialize_with = "rfc3339_option")]
     pub not_before: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339_option")]
@@ -52,11 +52,11 @@ pub struct MessageView {
     pub workflow: Option<Label>,
     pub step: Option<Label>,
     pub topic: Option<Topic>,
-    /// Set when the office itself wrote it: what happened.
+    /// For a notice of the office: what happened.
     pub notice: Option<Notice>,
     pub subject: String,
     pub body: String,
-    /// The body byte for byte, when it is no UTF-8.
+    /// The body byte for byte, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
     #[serde(skip)]
@@ -68,18 +68,18 @@ pub struct MessageView {
     pub references: Vec<String>,
     pub metadata: BTreeMap<String, String>,
     pub artifacts: Vec<Artifact>,
-    /// The content is no longer here.
+    /// The content is missing.
     pub content_gone: bool,
-    /// Who had it erased, when and why, if that is the reason.
+    /// The redaction that erased it, if that is why.
     pub redacted: Option<Redaction>,
-    /// The file it is in, once its conversation was archived.
+    /// Its archive file, if its conversation is archived.
     pub archive: Option<String>,
-    /// The decision it asks for, if it asks for one.
+    /// The decision it asks for, if any.
     pub approval: Option<ApprovalView>,
 }
 
 impl MessageView {
-    /// Nobody's, with nothing in it: for what is no message of an office and yet shown as one.
+    /// An empty message without sender, to show something that is not a message of an office.
     pub fn blank(kind: TypeName, at: Timestamp) -> Self {
         Self {
             number: MessageNo(0),
@@ -121,7 +121,7 @@ impl MessageView {
     }
 }
 
-/// The message of a number, or none.
+/// The message with this number, if there is one.
 pub fn message(store: &Store, number: MessageNo) -> Result<Option<MessageView>, Error> {
     store.view(|tables| rows(store, tables, number)?.map(|found| view_rows(store, tables, found)).transpose())
 }
@@ -194,7 +194,7 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
         && let Some(mail) = intent.mail()
     {
         view.artifacts = mail.artifacts.clone();
-        // A handoff says once where its files are; whoever reads its message finds it with each of them.
+        // A handoff names the folder of its files once; its message names it with each file.
         if let Intent::HandoffCreate(create) = &intent {
             view.artifacts.iter_mut().for_each(|artifact| artifact.worktree.clone_from(&create.worktree));
         }
@@ -202,18 +202,18 @@ fn view_rows(store: &Store, tables: &Tables<'_>, found: MessageRows) -> Result<M
     Ok(view)
 }
 
-/// Who sent a message, without a look at what it says.
+/// The sender of a message, without reading its content.
 pub fn sender(store: &Store, number: MessageNo) -> Result<Option<Name>, Error> {
     Ok(store.tables()?.message(number)?.map(|message| message.sender))
 }
 
-/// Who had content erased, and why.
+/// An erasure of content, with its reason.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Redaction {
     pub by: String,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// The record that says so.
+    /// The record of the redaction.
     pub position: Position,
     pub reason: String,
 }
@@ -224,7 +224,7 @@ pub(super) fn redaction(store: &Store, position: Position) -> Result<Option<Reda
     Ok(Some(Redaction { by: record.sealed.envelope.actor.to_string(), at: record.at, position, reason }))
 }
 
-/// Whether a record was said in a run, whose program printed something then.
+/// Whether a record was written in a run, so that there may be output.
 fn is_of_run(tables: &Tables<'_>, position: Position) -> Result<bool, Error> {
     let session = tables.record(position)?.and_then(|record| record.sealed.envelope.session);
     Ok(session.map(|session| tables.run(&session)).transpose()?.flatten().is_some())
@@ -235,8 +235,8 @@ pub(super) fn base64_of(body: &Body) -> Option<String> {
     (!body.is_text()).then(|| base64::engine::general_purpose::STANDARD.encode(&body.0))
 }
 
-/// A notice's text, from what happened at its position. What an agent said stands in it as that agent's words: the
-/// office vouches for what happened, never for what was said.
+/// The text of a notice, from what happened at its position. Text of an agent is quoted as that agent's: the office
+/// vouches for what happened, never for what an agent wrote.
 fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(String, String), Error> {
     let subject = subject(store, tables, row)?;
     let said = match content(store, row.position)? {
@@ -247,7 +247,7 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Found::Never | Found::Gone | Found::Redacted(_) => String::new(),
     };
     let about = row.reply_to.unwrap_or_default();
-    // Told at once, by the very record that stored the message: nobody needs to be told what they just wrote.
+    // The notice is about the same record that stored the message, so its text need not be repeated to the sender.
     let is_own = tables.message(about)?.is_some_and(|message| message.position == row.position);
     let said = if is_own { String::new() } else { said };
     let next = match row.notice {
@@ -255,22 +255,20 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
         Some(Notice::Closed) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
         Some(Notice::Defaulted) => format!("It is decided, and no answer can change that: poste approvals {about}"),
         Some(Notice::Settled) => format!("Nothing is left to do: poste approvals {about}"),
-        Some(Notice::Unanswered) => format!("If it still has to be decided, ask again: poste approvals {about}"),
-        Some(Notice::Orphaned) => format!("See how far it came: poste thread {about}"),
+        Some(Notice::Unanswered) => format!("If you still need a decision, ask again: poste approvals {about}"),
+        Some(Notice::Orphaned) => format!("See its progress: poste thread {about}"),
         Some(Notice::StepOver) => format!("Stop working on it; a result would be kept as late: poste track {about}"),
-        Some(Notice::Withdrawn) => format!("Stop working on it. What it was: poste handoff show {about}"),
+        Some(Notice::Withdrawn) => format!("Stop working on it. See it: poste handoff show {about}"),
         Some(Notice::Stopped) => {
-            format!(
-                "It stays where it is, and is taken up once somebody lets it go on: poste team up. See it: poste track {about}"
-            )
+            format!("It stays pending until its recipient is resumed: poste team up. See it: poste track {about}")
         }
         Some(Notice::Overdue) => format!("See who has it: poste track {about}. What else is late: poste overdue"),
         _ => match super::workflow_of(store, about)? {
-            Some(workflow) => format!("See what becomes of its workflow: poste workflow show {workflow}"),
+            Some(workflow) => format!("Follow its workflow: poste workflow show {workflow}"),
             None => format!(
-                "See what happened: poste track {about}.{printed} Give it another chance: poste retry {about}",
+                "See what happened: poste track {about}.{printed} Retry it: poste retry {about}",
                 printed = match is_of_run(tables, row.position)? {
-                    true => format!(" What it printed: poste dispatch logs {about}."),
+                    true => format!(" Its output: poste dispatch logs {about}."),
                     false => String::new(),
                 }
             ),
@@ -308,12 +306,12 @@ pub fn passed_gates(store: &Store, agent: &Name, number: MessageNo, token: Posit
     })
 }
 
-/// The records that carry a message's words and what was said of it.
+/// The records that contain a message's content, and what recipients wrote about it.
 #[derive(Debug, Clone, Default)]
 pub struct SaidOf {
     pub own: Vec<Position>,
     pub by_recipients: Vec<Position>,
-    /// Messages that repeat its words: forwards, and replies under its subject.
+    /// Messages that repeat its content: forwards, and replies under its subject.
     pub repeated_in: Vec<MessageNo>,
 }
 
@@ -324,7 +322,7 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
             found.events.iter().filter(|event| event.says_something()).map(|event| event.position).collect();
         by_recipients.sort_unstable();
         by_recipients.dedup();
-        // A message whose words were damaged can still be redacted.
+        // A message with damaged content can still be redacted.
         let own_subject = match subject(store, tables, &found.message) {
             Err(Error::Damaged(_)) => None,
             read => Some(read?),
@@ -339,17 +337,17 @@ pub fn said_of(store: &Store, number: MessageNo) -> Result<Option<SaidOf>, Error
     })
 }
 
-/// A version of a shared context that has the words of another record once more.
+/// A version of a shared context that repeats the content of another record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RepeatingVersion {
     pub context: ContextName,
     pub version: u64,
-    /// What redacts it.
+    /// Redacting this message redacts it.
     pub message: MessageNo,
 }
 
-/// The versions of shared contexts that may have the words of a record: a whole text after it holds what was there
-/// before, and so does data. A section holds only itself. Those that were redacted are left out.
+/// The versions of shared contexts that may repeat the content of a record: later whole texts and data include what was
+/// there before. A section contains only itself. Redacted versions are left out.
 pub fn repeating_versions(store: &Store, position: Position) -> Result<Vec<RepeatingVersion>, Error> {
     store.view(|tables| {
         let mut found = Vec::new();
@@ -369,7 +367,7 @@ pub fn repeating_versions(store: &Store, position: Position) -> Result<Vec<Repea
                 }
             }
         }
-        // What was agreed on was written down, and whatever data came after it may have it too.
+        // An agreed proposal was written down, and all later data may include it.
         let known = tables.record(position)?.map(|record| tables.id(&record.sealed.envelope.id)).transpose()?.flatten();
         if let Some(proposal) = known.filter(|known| known.position == position).and_then(|known| known.message) {
             for (name, version) in tables.written_down(proposal)? {
@@ -396,7 +394,7 @@ fn follow_ups(tables: &Tables<'_>, number: MessageNo) -> Result<Vec<MessageNo>, 
     )
 }
 
-/// Whether it has the same words, at least those of the subject. What cannot be read may have them.
+/// Whether it repeats the content, at least the subject. An unreadable message may.
 fn repeats(
     store: &Store,
     tables: &Tables<'_>,
@@ -420,19 +418,19 @@ fn repeats(
     }
 }
 
-/// What brings a message to its end.
+/// How a message is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndsBy {
-    /// A handoff is accepted or rejected.
+    /// A handoff, by accepting or rejecting it.
     Accepting,
-    /// A question is decided.
+    /// A question, by deciding it.
     Deciding,
-    /// A proposal is agreed on.
+    /// A proposal, by agreeing on it.
     Agreeing,
     Finishing,
 }
 
-/// How whoever claimed a message ends it.
+/// How the holder of a message ends it.
 pub fn ends_by(store: &Store, message: &MessageView) -> Result<EndsBy, Error> {
     let tables = store.tables()?;
     Ok(if tables.handoff(message.number)?.is_some() {

@@ -1,4 +1,4 @@
-//! What people and programs may ask of an office. Read-only, from the tables; every answer has a JSON schema.
+//! Queries for people and programs. Read-only, from the tables; every answer has a JSON schema.
 
 mod agreement;
 mod approvals;
@@ -125,15 +125,15 @@ use crate::log::{Content, Position};
 use crate::store::Store;
 use crate::store::tables::{ArchiveRow, Tables, content_row};
 
-/// What became of a record's content.
+/// The content of a record, or why there is none.
 #[derive(Debug)]
 pub(crate) enum Found {
     Content(Box<Content>),
     /// The record never had any, or it was refused.
     Never,
-    /// Somebody had it erased, by this record.
+    /// It was erased, by this record.
     Redacted(Position),
-    /// It had, and it is gone.
+    /// It is missing.
     Gone,
 }
 
@@ -168,18 +168,18 @@ pub(crate) fn content(store: &Store, position: Position) -> Result<Found, Error>
     let content = Content::decode(&bytes);
     let content = content.map_err(|error| Error::Damaged(format!("content of record {position}: {error}")))?;
     if listed.is_some_and(|listed| listed != content.subject) {
-        return Err(Error::Damaged(format!("the subject of record {position} is not the one that was written")));
+        return Err(Error::Damaged(format!("the subject of record {position} was changed")));
     }
     Ok(Found::Content(Box::new(content)))
 }
 
-/// Nobody is shown words that were changed behind the log's back as if their author had written them.
+/// Checks content against the log, so that changed text is never shown as its author's.
 fn check_genuine(store: &Store, position: Position, bytes: &[u8]) -> Result<(), Error> {
     let record = match envelope(store, position)? {
         Some(record) => record,
-        // Folded in memory, without its log: what is in it was checked when it was brought.
+        // A replayed store in memory has no log. Its content was checked when it was copied there.
         None if store.path().is_none() => return Ok(()),
-        None => return Err(Error::Damaged(format!("there is content of record {position}, and no such record"))),
+        None => return Err(Error::Damaged(format!("there is content for record {position}, but no such record"))),
     };
     match record.sealed.envelope.content {
         Some(expected) if expected.is_of(bytes) => Ok(()),
@@ -205,7 +205,7 @@ pub(crate) fn envelope(store: &Store, position: Position) -> Result<Option<crate
     store.tables()?.record(position)
 }
 
-/// Counts no further than anybody reads: the cost of a number must not grow with the mail.
+/// Counting stops here, because the cost of a count must not grow with the mail.
 pub(crate) const COUNT_MAX: u64 = 1_000;
 
 pub(crate) fn count_up_to(tables: &Tables<'_>, from_where: &str, params: impl rusqlite::Params) -> Result<u64, Error> {

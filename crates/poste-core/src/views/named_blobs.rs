@@ -1,4 +1,4 @@
-//! Which blobs the log speaks of.
+//! The blobs that the log names.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use crate::log::Position;
 use crate::store::Store;
 use crate::store::tables::{WITHOUT_CONTENT, record_row};
 
-/// The digests of large content and attached copies that records after a position name. It reads all of them.
+/// The digests of large content and attached copies that records after a position name. Reads all of these records.
 ///
-/// Not of what was redacted or refused: should its blob come back, it belongs to nobody.
+/// Excludes redacted and refused records: if their blobs reappear, no record needs them.
 pub fn named_blobs(
     store: &Store,
     after: Position,

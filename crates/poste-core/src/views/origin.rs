@@ -1,4 +1,4 @@
-//! Where a record came from.
+//! The origin of a record.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,11 +10,11 @@ use crate::text::Label;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Origin {
-    /// The surface it came in by; unknown of what the office writes itself.
+    /// The surface it came by; unknown for records of the office itself.
     pub via: Via,
-    /// The machine it came from: an id of its own in this office.
+    /// The id of its machine in this office.
     pub machine: Label,
-    /// It came from another machine: of a cluster, or the one this office was copied from.
+    /// It came from another machine: one of a cluster, or the one this office was copied from.
     #[serde(skip)]
     pub elsewhere: bool,
 }
@@ -26,7 +26,7 @@ impl Origin {
         Ok(Self { via, machine, elsewhere })
     }
 
-    /// What people are told of it, after whose it is: not that it came by the command line of this machine.
+    /// For people, after the name of the actor. Empty for the command line of this machine.
     pub fn told(&self) -> String {
         let via = self.via.known().filter(|via| *via != Via::Cli);
         let via = via.map(|via| format!(" via {via}")).unwrap_or_default();

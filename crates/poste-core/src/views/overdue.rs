@@ -1,4 +1,4 @@
-//! What is late: responses, leases, unclaimed work, silent agents.
+//! Overdue responses, leases, unclaimed work, and silent agents.
 
 use rusqlite::params;
 use schemars::JsonSchema;
@@ -13,24 +13,24 @@ use crate::store::tables::{Delivery, Due, Message, State, Tables};
 use crate::text::{Name, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
-/// From when on something counts as late.
+/// When something counts as late.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Work nobody claims, and agents nobody hears of.
+    /// For unclaimed work and silent agents.
     pub unclaimed_ms: i64,
-    /// A lease that ends within this is nearly out.
+    /// Leases that end within this time are listed.
     pub lease_ms: i64,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Overdue {
-    /// A response was wanted by now and is not there; the longest overdue first.
+    /// Overdue responses; the longest overdue first.
     pub responses: Vec<LateDelivery>,
-    /// Claims whose lease is nearly or already out.
+    /// Claims whose lease ends soon or has ended.
     pub leases: Vec<LateDelivery>,
-    /// Work that nobody has claimed for long; the oldest first.
+    /// Work that has been unclaimed for long; the oldest first.
     pub unclaimed: Vec<LateDelivery>,
-    /// Active agents with old mail that have not been heard of since.
+    /// Active agents with old mail that have written nothing since.
     pub silent: Vec<SilentAgent>,
     /// Some lists were cut.
     pub more: bool,
@@ -60,13 +60,13 @@ pub struct LateDelivery {
     pub due_at: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339_option")]
     pub shown_at: Option<Timestamp>,
-    /// When sender and lead were told of it.
+    /// When sender and lead were notified.
     #[serde(serialize_with = "rfc3339_option")]
     pub reminded_at: Option<Timestamp>,
 }
 
 const LIST_MAX: usize = 100;
-/// Old mail looked at for one address and priority: news that asks for no work may pile up before work.
+/// Old mail examined for one address and priority: mail that asks for no work may pile up before work.
 const LOOKED_AT_MAX: usize = 200;
 
 pub fn overdue(store: &Store, patience: Patience, now: Timestamp) -> Result<Overdue, Error> {
@@ -120,7 +120,7 @@ fn late(
     })
 }
 
-/// One more than is listed, to tell that there are more.
+/// One more than is listed, to know whether there are more.
 fn with_messages(tables: &Tables<'_>, numbers: Vec<DeliveryNo>) -> Result<Vec<(Message, Delivery)>, Error> {
     let mut found = Vec::with_capacity(numbers.len());
     for number in numbers {
@@ -131,7 +131,7 @@ fn with_messages(tables: &Tables<'_>, numbers: Vec<DeliveryNo>) -> Result<Vec<(M
     Ok(found)
 }
 
-/// Responses that were wanted by now: one range of an index that only holds what is awaited.
+/// Overdue responses: one range of an index that has only awaited ones.
 fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
     let numbers = tables.column(
         "SELECT number FROM deliveries
@@ -143,13 +143,13 @@ fn awaited(tables: &Tables<'_>, now: Timestamp) -> Result<Vec<(Message, Delivery
 }
 
 fn leases_until(tables: &Tables<'_>, until: Timestamp) -> Result<Vec<(Message, Delivery)>, Error> {
-    // The plus keeps SQLite from leaving `what` out of the order, after which it would sort what it finds.
+    // The plus keeps SQLite from dropping `what` from the order, because it would then sort the results.
     let sql = "SELECT subject FROM due WHERE at <= ?1 AND +what = ?2 ORDER BY at, what, subject LIMIT ?3";
     with_messages(tables, tables.column(sql, params![until, Due::Lease, LIST_MAX + 1])?)
 }
 
-/// What could be claimed and has waited since before a time, of every address, each priority by itself: a few looks
-/// into one index for each address, however much mail there is. Also says whether old mail was left out.
+/// Mail of every address that could be claimed and has waited since before a time, each priority separately. Takes a
+/// few index lookups per address, regardless of the amount of mail. Also returns whether old mail was left out.
 fn waiting_since(tables: &Tables<'_>, before: Timestamp) -> Result<(Vec<(Message, Delivery)>, bool), Error> {
     let mut found = Vec::new();
     let mut is_cut = false;

@@ -1,4 +1,4 @@
-//! The policy in force, and what this machine proposed.
+//! The policy in force, and the one this machine proposed.
 
 use crate::digest::Digest;
 use crate::error::Error;
@@ -6,11 +6,11 @@ use crate::log::PolicyType;
 use crate::store::Store;
 use crate::store::tables::PolicyRow;
 
-/// How this machine stands to the policy in force.
+/// The policy in force as this machine knows it.
 #[derive(Debug)]
 pub struct PolicyStanding {
     pub in_force: PolicyRow,
-    /// What this machine proposed last.
+    /// The last policy that this machine proposed.
     pub proposed: Option<Digest>,
     /// The newest version this machine knew of when it last looked at its file.
     pub seen: u64,
@@ -18,7 +18,7 @@ pub struct PolicyStanding {
 
 pub fn policy_standing(store: &Store) -> Result<PolicyStanding, Error> {
     let (tables, machine) = (store.tables()?, store.machine()?);
-    // What this machine proposed itself it has seen, whether or not it lived to remember it.
+    // This machine has seen its own proposals, even if it died before it could store that.
     let seen = store.policy_seen()?.max(tables.policy_version_of(machine)?);
     Ok(PolicyStanding { in_force: tables.policy()?, proposed: tables.policy_last_proposed(machine)?, seen })
 }

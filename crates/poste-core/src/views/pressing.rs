@@ -1,4 +1,4 @@
-//! Mail that does not wait until somebody looks: what a session is told of while it runs, and what it must not leave behind.
+//! Urgent mail: what a running session is notified of, and what it must not leave unhandled.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,17 @@ use crate::text::Session;
 use crate::time::Timestamp;
 use crate::vocabulary::{Priority, Urgency};
 
-/// What a session was told of, beside what the log says it was shown.
+/// Mail that a session was notified of, in addition to what the log records as shown.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
-    /// Everything up to here was looked at, with the addresses the agent has now.
+    /// Everything up to here was checked, with the agent's current addresses.
     pub looked_until: Option<Position>,
     pub numbers: BTreeSet<MessageNo>,
 }
 
-/// Mail a session is told of while it runs, and woken for when it is idle: it does not wait for the next session, can be
-/// taken now, and this one was neither shown it nor told of it. The best first; without a cursor there may be more.
+/// Mail that a running session is notified of, and an idle one is woken for: it does not wait for the next session, can
+/// be taken now, and was neither shown to this session nor reported to it. By priority; without a cursor there may be
+/// more.
 pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, limit: usize) -> Result<NewMail, Error> {
     let query = NewsQuery {
         session: Some(session.clone()),
@@ -34,8 +35,7 @@ pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, l
     Ok(mail)
 }
 
-/// Mail that nobody may leave lying: it presses, it can be taken now, and nobody took note of it. The best first; at most so
-/// many.
+/// Urgent mail that can be taken now and was neither acked nor answered, by priority; at most `limit`.
 pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> Result<Vec<InboxLine>, Error> {
     store.view(|tables| {
         let mut found = Vec::new();
@@ -54,7 +54,7 @@ pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> 
     })
 }
 
-/// What was acked or answered, by whichever member of a group, somebody took note of.
+/// An ack or answer by any member of a group counts.
 fn is_neglected(message: &Message, delivery: &Delivery) -> bool {
     let presses = message.urgency == Urgency::Now || delivery.priority == Priority::Urgent;
     presses && delivery.state == State::Pending && delivery.acked_at.is_none() && delivery.answer.is_none()

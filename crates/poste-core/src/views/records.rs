@@ -1,4 +1,4 @@
-//! The log itself: records as they are, and why a message is in the state it is in.
+//! The records of the log, and why a message is in its state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub struct RecordView {
     pub header: Box<RawValue>,
     pub content_bytes: Option<u64>,
     pub content_digest: Option<Digest>,
-    /// Why it changed nothing, if the log keeps it all the same: it was refused, or repeats an earlier record.
+    /// Why it changed nothing, if the log keeps it anyway: it was refused, or repeats an earlier record.
     pub outcome: Option<Refused>,
 }
 
@@ -81,18 +81,18 @@ pub fn records(store: &Store, after: Position, limit: usize) -> Result<Vec<Recor
     records.into_iter().map(|record| RecordView::of(store, record)).collect()
 }
 
-/// Bytes in the log that are no record.
+/// Bytes in the log that are not a record.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct MalformedView {
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// How many are kept of them.
+    /// Number of bytes kept.
     pub bytes: u64,
     pub reason: String,
 }
 
-/// What is no record after a position, up to and with another, oldest first.
+/// Malformed entries after a position, up to and including another, oldest first.
 pub fn malformed(store: &Store, after: Position, until: Position) -> Result<Vec<MalformedView>, Error> {
     let found = store.tables()?.all(
         "SELECT position, at, length(envelope), reason FROM log JOIN outcomes USING (position)
@@ -103,7 +103,7 @@ pub fn malformed(store: &Store, after: Position, until: Position) -> Result<Vec<
     Ok(found.into_iter().map(view).collect())
 }
 
-/// Why a message is as it is: every record that touched it, in order.
+/// Why a message is in its state: every record that changed it, in order.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Why {
     pub number: MessageNo,
@@ -133,7 +133,7 @@ pub fn why_message(store: &Store, number: MessageNo) -> Result<Option<Why>, Erro
             .map(|delivery| delivery.address.to_string())
             .collect();
         let stored = match message.notice {
-            Some(notice) => format!("the office told {} ({notice})", recipients.join(", ")),
+            Some(notice) => format!("the office notified {} ({notice})", recipients.join(", ")),
             None => format!("stored, delivered to {}: {}", recipients.len(), listed(&recipients)),
         };
         let mut lines =
@@ -176,7 +176,7 @@ fn listed(recipients: &[String]) -> String {
     }
 }
 
-/// What of a message's words, and of those about it, was erased.
+/// Redactions of a message's content and of what was written about it.
 fn redactions(store: &Store, tables: &Tables<'_>, message: Position, lines: &[WhyLine]) -> Result<Vec<WhyLine>, Error> {
     let mut found = Vec::new();
     for position in lines.iter().map(|line| line.position).collect::<BTreeSet<_>>() {
@@ -184,7 +184,7 @@ fn redactions(store: &Store, tables: &Tables<'_>, message: Position, lines: &[Wh
         let Some(redaction) = redaction(store, by)? else { continue };
         let what = match position == message {
             true => "its content".to_owned(),
-            false => format!("what was said at record {position}"),
+            false => format!("the text of record {position}"),
         };
         let reason = if redaction.reason.is_empty() { String::new() } else { format!(": {}", redaction.reason) };
         let what = format!("{what} was redacted{reason}");
@@ -193,7 +193,7 @@ fn redactions(store: &Store, tables: &Tables<'_>, message: Position, lines: &[Wh
     Ok(found)
 }
 
-/// Whom the office told of a missing answer: it wrote to them at that very record.
+/// The agents that were notified of a missing answer, from the notices of that record.
 fn told(
     store: &Store,
     tables: &Tables<'_>,
@@ -221,12 +221,12 @@ fn told(
         }
     }
     Ok(match told.as_slice() {
-        [] => "and nobody could be told".to_owned(),
-        told => format!("told {}", told.join(", ")),
+        [] => "and no agent could be notified".to_owned(),
+        told => format!("notified {}", told.join(", ")),
     })
 }
 
-/// One sentence for one step.
+/// One sentence for each step.
 fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, Error> {
     let session = event.session.as_ref().map(|session| format!(" in session {session}")).unwrap_or_default();
     let when = || Timestamp::from_ms(event.value.unwrap_or_default());
@@ -240,13 +240,13 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         }
         Event::Extended => format!("lease extended until {}", when()),
         Event::Released => format!("released: {recipient} pending again, no attempt counted"),
-        Event::LeaseExpired => format!("the lease ran out: attempt {number} failed"),
+        Event::LeaseExpired => format!("the lease expired: attempt {number} failed"),
         Event::Acked => format!("acknowledged by {}{text}", event.agent),
         Event::Done => match event.value.and_then(EndReason::of_number) {
             Some(EndReason::Replied) => format!("done by {} with its reply", event.agent),
             Some(EndReason::Forwarded) => format!("forwarded by {}, done here", event.agent),
             Some(EndReason::Acked) => format!("done by {}: it asks for no work", event.agent),
-            Some(EndReason::Settled) => format!("settled by {}: {recipient} need not see to it", event.agent),
+            Some(EndReason::Settled) => format!("settled by {}: nothing is left to do for {recipient}", event.agent),
             Some(EndReason::Defaulted) => {
                 format!("{recipient} had not answered by the deadline: the default was applied")
             }
@@ -259,15 +259,15 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
             format!("{recipient} had not answered by the deadline, and there was no default")
         }
         Event::Returned if event.value == Some(EndReason::Withdrawn.number().into()) => {
-            "returned: whoever asked is retired".to_owned()
+            "returned: the asker retired".to_owned()
         }
         Event::Expired if event.value == Some(EndReason::TimedOut.number().into()) => {
-            "expired: the time of this step was over".to_owned()
+            "expired: this step timed out".to_owned()
         }
         Event::Returned if event.value == Some(EndReason::Cancelled.number().into()) => {
-            "returned: its workflow is over".to_owned()
+            "returned: its workflow ended".to_owned()
         }
-        Event::Expired => "expired: nobody had taken it in time".to_owned(),
+        Event::Expired => "expired: it was not claimed in time".to_owned(),
         Event::Returned if event.value == Some(EndReason::ConversationClosed.number().into()) => {
             format!("returned: {} closed the conversation", event.agent)
         }
@@ -292,16 +292,16 @@ fn explain(store: &Store, event: &EventRow, recipient: &str) -> Result<String, E
         Event::Returned => format!("returned to its sender: {recipient} is retired"),
         Event::Reminded => format!("no answer from {recipient} in time"),
         Event::Dropped => format!("dropped by {}, nothing more will be done{text}", event.agent),
-        Event::Retried => format!("given another chance by {}", event.agent),
+        Event::Retried => format!("retried by {}", event.agent),
         Event::Answered => format!("answered by {} with #{number}", event.agent),
         Event::Late => format!("a result came after the lease was lost; kept as late{text}"),
-        Event::Ready => "its time came: can be claimed now".to_owned(),
-        Event::Delivered => format!("delivered to {recipient}, who subscribed later"),
-        Event::LeaseMoved => format!("the clock leapt: lease moved to {}", when()),
+        Event::Ready => "ready: can be claimed now".to_owned(),
+        Event::Delivered => format!("delivered to {recipient}, which subscribed later"),
+        Event::LeaseMoved => format!("the clock jumped: lease moved to {}", when()),
     })
 }
 
-/// Who was to be woken: of a group, only the record knows.
+/// The agent to be woken. For a group, only the record names it.
 fn woken(store: &Store, event: &EventRow, recipient: &str) -> Result<String, Error> {
     Ok(wake_at(store, event.position)?.map_or_else(|| recipient.to_owned(), |wake| wake.agent.to_string()))
 }
@@ -311,7 +311,7 @@ fn by_way(event: &EventRow) -> String {
     way.filter(|way| *way != WakeWay::Nothing).map(|way| format!(", by {way}")).unwrap_or_default()
 }
 
-/// What became of a write, by the id its caller gave it.
+/// The outcome of a write, by its id.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct IdAnswer {
     pub id: RecordId,

@@ -1,4 +1,4 @@
-//! The office as it was: the log folded anew up to a record, with the views of today.
+//! The office as it was: the log replayed up to a record, shown with today's views.
 
 use rusqlite::params;
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ pub struct PastAgent {
     pub name: Name,
     pub kind: AgentKind,
     pub active: bool,
-    /// Deliveries to its name that waited; counting stops at a thousand.
+    /// Deliveries to its name that were pending; counting stops at a thousand.
     pub pending: u64,
     pub pending_at_least: bool,
     /// Deliveries it held.
@@ -30,19 +30,19 @@ pub struct PastAgent {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PastOffice {
-    /// The last record that was folded.
+    /// The last replayed record.
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// Of all tables: the same on every machine and after every refold.
+    /// Of all tables: the same on every machine and after every replay.
     pub digest: Digest,
     pub messages: u64,
-    /// Deliveries to anybody, groups included, that were pending or claimed.
+    /// Deliveries that were pending or claimed, including those to groups.
     pub open: u64,
     pub agents: Vec<PastAgent>,
 }
 
-/// What there was, of a store that was folded up to some record.
+/// The state of a store that was replayed up to some record.
 pub fn past_office(past: &Store) -> Result<PastOffice, Error> {
     let tables = past.tables()?;
     let sql = "SELECT count(*) FROM deliveries WHERE state IN (?1, ?2)";
@@ -71,7 +71,7 @@ pub fn newest_time(store: &Store) -> Result<Timestamp, Error> {
     Ok(store.tables()?.cursor.head.at)
 }
 
-/// An inbox as it was. Subjects come from the office as it is: what was redacted since stays redacted.
+/// An inbox as it was. Subjects come from the present office: what was redacted since stays redacted.
 pub fn past_inbox(past: &Store, source: &Store, agent: &Agent, query: &InboxQuery) -> Result<InboxPage, Error> {
     let now = past.tables()?.cursor.head.at;
     let page = inbox(past, agent, query, now)?;
@@ -84,14 +84,14 @@ pub fn past_inbox(past: &Store, source: &Store, agent: &Agent, query: &InboxQuer
 pub fn past_track(past: &Store, source: &Store, number: MessageNo) -> Result<Option<Track>, Error> {
     let (now, as_of) = (past.tables()?.cursor.head.at, past.tables()?.cursor.head.position);
     if past.tables()?.archived_message(number)?.is_some() {
-        // It was archived by then, and nothing has changed it since. Its archive is of the office as it is.
+        // It was already archived and has not changed since. The archive belongs to the present office.
         return Ok(track(source, number, now)?.map(|track| Track { as_of, ..track }));
     }
     let Some(found) = track(past, number, now)? else { return Ok(None) };
     let steps = found.deliveries.iter().flat_map(|delivery| delivery.history.iter().map(|step| step.position));
     bring_content(past, source, position_of(past, number)?.into_iter().chain(steps))?;
     let track = track(past, number, now)?;
-    // Who runs is known of now, not of then.
+    // Only the present sessions are known, not those of that time.
     Ok(track.map(|mut track| {
         track.deliveries.iter_mut().for_each(|delivery| delivery.unseen = None);
         track
@@ -102,7 +102,7 @@ fn position_of(past: &Store, number: MessageNo) -> Result<Option<Position>, Erro
     Ok(past.tables()?.message(number)?.map(|message| message.position))
 }
 
-/// The fold keeps no content, so what a view shows of it is fetched.
+/// Fetches the content that a view shows, because the fold keeps none.
 fn bring_content(past: &Store, source: &Store, positions: impl Iterator<Item = Position>) -> Result<(), Error> {
     for position in positions {
         if let Found::Content(content) = content(source, position)? {

@@ -1,4 +1,4 @@
-//! Who has answered a message, and who has not.
+//! Which recipients have answered a message, and which have not.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Nothing more will come: an answer is there, or the delivery ended without one.
+    /// No answer is awaited: there is one, or the delivery ended without one.
     pub fn is_settled(&self) -> bool {
         self.answer.is_some() || !self.state.is_open()
     }

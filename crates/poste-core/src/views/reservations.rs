@@ -1,4 +1,4 @@
-//! Reserved paths: who holds what, what stands in the way, and what was held.
+//! Reserved paths: current and past reservations, and conflicts.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub struct ReservationView {
     pub number: ReservationNo,
     pub holder: Name,
     pub pattern: Pattern,
-    /// Others may share it.
+    /// Other agents may share it.
     pub shared: bool,
-    /// What for, in the holder's words.
+    /// The holder's reason.
     pub why: Option<String>,
-    /// Those words were erased.
+    /// The reason was redacted.
     pub redacted: bool,
     /// The record that took it.
     pub position: Position,
@@ -50,16 +50,16 @@ pub struct ReservationEnded {
 pub struct ReservationsQuery {
     /// Only this agent's.
     pub holder: Option<Name>,
-    /// Only those that cover one of these paths; none named, all of them.
+    /// Only those that cover one of these paths; empty: all.
     pub touching: Vec<Touched>,
-    /// Also those that are over, the newest of them.
+    /// Also ended ones, newest first.
     pub past: bool,
     pub limit: usize,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Reservations {
-    /// Held ones by pattern, then those that are over, the newest first.
+    /// Held ones by pattern, then ended ones, newest first.
     pub reservations: Vec<ReservationView>,
     /// There are more than this page shows.
     pub more: bool,
@@ -117,14 +117,14 @@ fn view(store: &Store, held: Reservation, ended: Option<ReservationEnded>) -> Re
     })
 }
 
-/// A pattern somebody wants, and what stands in its way.
+/// A wanted pattern, and a reservation that conflicts with it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ReservationConflict {
     pub wanted: Pattern,
     pub held: ReservationView,
 }
 
-/// What a `reserve` of these patterns would be refused for.
+/// Conflicts for which a `reserve` of these patterns would be refused.
 pub fn reservation_conflicts(
     store: &Store,
     agent: &Name,
@@ -141,21 +141,21 @@ pub fn reservation_conflicts(
     })
 }
 
-/// A path a change touches, and the reservation that says it should not.
+/// A path that a change touches although another agent reserved it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HeldPath {
-    /// Bytes that are no UTF-8 are shown as �.
+    /// Bytes that are not UTF-8 are shown as �.
     pub path: String,
     pub held: ReservationView,
 }
 
-/// Whether anybody else holds anything alone. Without a name everybody is somebody else.
+/// Whether any other agent holds an exclusive reservation. Without a name, all agents are others.
 pub fn is_anything_held(store: &Store, except: Option<&Name>) -> Result<bool, Error> {
     let sql = "SELECT EXISTS (SELECT 1 FROM reservations WHERE shared = 0 AND agent IS NOT ?1)";
     store.tables()?.value(sql, [except])
 }
 
-/// Which of these paths somebody else holds alone. Without a name everybody is somebody else.
+/// Which of these paths other agents hold exclusively. Without a name, all agents are others.
 pub fn held_paths(
     store: &Store,
     touched: &[Touched],
@@ -168,7 +168,7 @@ pub fn held_paths(
         let mut found = Vec::new();
         for path in touched {
             for held in tables.reservations_near(path.bytes())? {
-                // Its time may be up although no tick could be written.
+                // It may have expired although no tick could be written.
                 let stops = !held.shared && Some(&held.agent) != except && held.until > now;
                 if stops && held.pattern.touches(path) {
                     let path = String::from_utf8_lossy(path.bytes()).into_owned();
@@ -184,7 +184,7 @@ pub fn held_paths(
     })
 }
 
-/// How a reservation came about and what became of it.
+/// The history of a reservation.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ReservationWhy {
     pub reservation: ReservationView,
@@ -205,12 +205,12 @@ pub fn why_reservation(store: &Store, number: ReservationNo) -> Result<Option<Re
         let why = if reservation.redacted { ": redacted" } else { &why };
         let mut lines = vec![line(store, reservation.position, format!("reserved, {how}{why}"))?];
         if let Some(position) = renewed {
-            lines.push(line(store, position, format!("kept longer, until {}", reservation.until))?);
+            lines.push(line(store, position, format!("extended until {}", reservation.until))?);
         }
         if let Some(ended) = &reservation.ended {
             let what = match ended.reason {
                 ReservationEnd::Released => "released".to_owned(),
-                ReservationEnd::Expired => format!("its time was up at {}", reservation.until),
+                ReservationEnd::Expired => format!("expired at {}", reservation.until),
                 ReservationEnd::Retired => format!("released: {} was retired", reservation.holder),
             };
             lines.push(line(store, ended.by, what)?);
@@ -221,7 +221,7 @@ pub fn why_reservation(store: &Store, number: ReservationNo) -> Result<Option<Re
 
 fn line(store: &Store, position: Position, what: String) -> Result<WhyLine, Error> {
     let Some(record) = envelope(store, position)? else {
-        return Err(Error::Damaged(format!("a reservation names record {position}, which is not there")));
+        return Err(Error::Damaged(format!("a reservation names record {position}, which does not exist")));
     };
     Ok(WhyLine { position, at: record.at, by: record.sealed.envelope.actor.to_string(), what })
 }

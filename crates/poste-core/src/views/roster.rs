@@ -1,4 +1,4 @@
-//! Who is there, what is spoken of, and in which words.
+//! Agents, topics and message types.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::text::{Name, Topic, TypeName, nearest};
 use crate::time::{Timestamp, rfc3339_option};
 use crate::vocabulary::{self, Priority, Urgency};
 
-/// An agent and how much waits for it.
+/// An agent and the amount of its mail.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RosterEntry {
     #[serde(flatten)]
@@ -32,19 +32,19 @@ pub fn roster(store: &Store) -> Result<Vec<RosterEntry>, Error> {
     store.view(|tables| tables.agents()?.into_iter().map(|agent| entry(tables, agent)).collect())
 }
 
-/// Agents that mail can come to.
+/// Agents that can get mail.
 pub fn active_agents(store: &Store) -> Result<Vec<Agent>, Error> {
     let mut agents = store.tables()?.agents()?;
     agents.retain(Agent::is_active);
     Ok(agents)
 }
 
-/// People that mail can come to.
+/// People who can get mail.
 pub fn active_humans(store: &Store) -> Result<Vec<Name>, Error> {
     store.tables()?.active_humans()
 }
 
-/// Active agents with the role or the capability of an address; of any other address, none.
+/// Active agents with the role or the capability of an address; none for other addresses.
 pub fn members(store: &Store, address: &Address) -> Result<Vec<Name>, Error> {
     let tables = store.tables()?;
     match address {
@@ -72,7 +72,7 @@ fn entry(tables: &Tables<'_>, agent: Agent) -> Result<RosterEntry, Error> {
     Ok(RosterEntry { active: agent.is_active(), agent, pending, pending_at_least: pending >= COUNT_MAX, claimed })
 }
 
-/// Registered names that look like what was typed.
+/// Registered names similar to what was typed.
 pub fn nearest_agents(store: &Store, typed: &str) -> Result<Vec<String>, Error> {
     let names = store.view(|tables| tables.active_agents())?;
     Ok(nearest(typed, names.iter().map(Name::as_str)))
@@ -93,7 +93,7 @@ pub struct TopicView {
     pub subscribers: Vec<Name>,
 }
 
-/// Every topic that was published to or subscribed to; `*` stands for those who hear all of them.
+/// Every topic that was published or subscribed to; `*` lists the subscribers of all topics.
 pub fn topics(store: &Store) -> Result<Vec<TopicView>, Error> {
     store.view(|tables| {
         let found = tables.all(
@@ -113,7 +113,7 @@ pub fn topics(store: &Store) -> Result<Vec<TopicView>, Error> {
     })
 }
 
-/// A word of the vocabulary as this office uses it.
+/// A message type as this office uses it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct TypeView {
     pub name: TypeName,
@@ -122,14 +122,14 @@ pub struct TypeView {
     pub asks_work: bool,
     pub wants_response: bool,
     pub max_attempts: u32,
-    /// How long it may wait unseen before `track` says why, in milliseconds; null: for ever.
+    /// How long it may wait unseen before `track` says why, in milliseconds; null: no limit.
     pub patience_ms: Option<i64>,
     /// Set or changed by this office's poste.toml.
     pub own: bool,
     pub meaning: String,
 }
 
-/// The vocabulary: the built-in words in their order, then the office's own.
+/// The vocabulary: the built-in types in their order, then the office's own.
 pub fn types(store: &Store) -> Result<Vec<TypeView>, Error> {
     store.view(|tables| {
         let own = tables.own_types()?;

@@ -1,4 +1,4 @@
-//! A message and its history, from the live tables or from the archive: views need not know which.
+//! A message and its history, from the live tables or from the archive, so that views need not know which.
 
 use super::{Found, content};
 use crate::error::Error;
@@ -13,7 +13,7 @@ pub(crate) struct MessageRows {
     pub message: Message,
     pub deliveries: Vec<Delivery>,
     pub events: Vec<EventRow>,
-    /// The file it is in, once it left the live tables.
+    /// Its archive file, if it is archived.
     pub archive: Option<ArchiveRow>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn rows(store: &Store, tables: &Tables<'_>, number: MessageNo) -> Res
         return Ok(Some(MessageRows { message, deliveries, events, archive: None }));
     }
     let Some(archived) = tables.archived_message(number)? else { return Ok(None) };
-    let damaged = || Error::Damaged(format!("message {number} is archived and not in its archive"));
+    let damaged = || Error::Damaged(format!("message {number} is archived but missing in its archive"));
     let archive = tables.archive(archived.archive)?.ok_or_else(damaged)?;
     let damaged = || Error::Damaged(format!("message {number} is not in its archive {}", archive.file));
     let archives = store.archives().ok_or_else(damaged)?;
@@ -34,11 +34,11 @@ pub(crate) fn rows(store: &Store, tables: &Tables<'_>, number: MessageNo) -> Res
     Ok(Some(MessageRows { message, deliveries: line.deliveries, events: line.events, archive: Some(archive) }))
 }
 
-/// What a listing shows instead of words that cannot be read.
+/// Shown in a listing instead of text that cannot be read.
 pub(crate) const UNREADABLE: &str = "(unreadable)";
 
-/// Tells damage, which a listing goes past and names, from everything else that stops it: one missing archive must not
-/// hide all that is whole.
+/// Separates damage, which a listing reports and skips, from other errors, which stop it. One missing archive must not
+/// hide everything else.
 pub(crate) fn or_damage<T>(found: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match found {
         Ok(found) => Ok(Ok(found)),
@@ -48,24 +48,24 @@ pub(crate) fn or_damage<T>(found: Result<T, Error>) -> Result<Result<T, String>,
     }
 }
 
-/// What can be read, or a word in its place.
+/// The text, or a placeholder if it cannot be read.
 pub(crate) fn or_unreadable(found: Result<String, Error>) -> Result<String, Error> {
     Ok(or_damage(found)?.unwrap_or_else(|_| UNREADABLE.to_owned()))
 }
 
-/// What the log itself says of a message whose archive cannot be read.
+/// What the log alone knows about a message whose archive cannot be read.
 #[derive(Debug)]
 pub(crate) struct InLog {
     pub at: Timestamp,
     pub sender: Name,
-    /// A notice of the office has none.
+    /// `None` for a notice of the office.
     pub header: Option<Send>,
 }
 
 pub(crate) fn in_log(tables: &Tables<'_>, number: MessageNo) -> Result<Option<InLog>, Error> {
     let Some(position) = tables.position_of(number)? else { return Ok(None) };
     let Some(Record { at, sealed, .. }) = tables.record(position)? else { return Ok(None) };
-    // What was sent gets its number before any notice that it causes.
+    // A sent message gets its number before the notices that it causes.
     let is_sent = tables.first_number_after(Position(position.0.saturating_sub(1)))? == number;
     let intent = sealed.intent().ok().flatten();
     Ok(Some(match intent.as_ref().and_then(Intent::mail).filter(|_| is_sent) {
@@ -74,7 +74,7 @@ pub(crate) fn in_log(tables: &Tables<'_>, number: MessageNo) -> Result<Option<In
     }))
 }
 
-/// What a listing shows of a message. Never reads a body that is still in the database.
+/// The subject that a listing shows. Never reads a body that is still in the database.
 pub(crate) fn subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
     if row.notice.is_some() {
         return notice_subject(store, tables, row);
@@ -96,19 +96,19 @@ pub(crate) fn subject_at(store: &Store, position: Position) -> Result<String, Er
 
 fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<String, Error> {
     let Some(about) = about(store, tables, row)? else {
-        return Ok("a notice about a delivery that is gone".to_owned());
+        return Ok("a notice about a missing delivery".to_owned());
     };
     let what = match row.notice {
         Some(Notice::Failed) => "failed",
         Some(Notice::Dead) => "is dead: every attempt failed",
-        Some(Notice::Expired) => "expired before anybody took it",
-        Some(Notice::Returned) => "came back",
+        Some(Notice::Expired) => "expired before it was claimed",
+        Some(Notice::Returned) => "was returned",
         Some(Notice::Closed) => "was closed with its conversation while you held it",
         Some(Notice::Withdrawn) => "is a handoff that was withdrawn",
-        Some(Notice::Orphaned) => "was the last step of a workflow that is cancelled: who spoke for it retired",
-        Some(Notice::StepOver) => "is a step of a workflow that is over, or its time is, while you held it",
+        Some(Notice::Orphaned) => "was the last step of a workflow that was cancelled: its owner retired",
+        Some(Notice::StepOver) => "timed out or lost its workflow while you held it",
         Some(Notice::Overdue) => "was not answered in time",
-        Some(Notice::Stopped) => "waits: whom it is for is stopped",
+        Some(Notice::Stopped) => "is waiting: its recipient is stopped",
         Some(Notice::Defaulted | Notice::Settled | Notice::Unanswered) => {
             let approval = tables.approval(about.message)?;
             let what = approval.map_or_else(|| "was decided".to_owned(), |approval| approval_notice(&approval));
@@ -119,7 +119,7 @@ fn notice_subject(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<S
     Ok(format!("#{} to {} {what}", about.message, about.address))
 }
 
-/// What a notice says of a question: what it came to.
+/// The outcome of a question, as a notice says it.
 fn approval_notice(approval: &Approval) -> String {
     let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
     let by = approval.decided_by.as_ref().map(Name::as_str).unwrap_or_default();
@@ -132,7 +132,7 @@ fn approval_notice(approval: &Approval) -> String {
     }
 }
 
-/// The delivery a notice is about. It is of the same conversation, so it is archived with the notice or not at all.
+/// The delivery a notice is about. Both are in the same conversation, so they are archived together.
 fn about(store: &Store, tables: &Tables<'_>, notice: &Message) -> Result<Option<Delivery>, Error> {
     let Some(number) = notice.about else { return Ok(None) };
     if let Some(live) = tables.delivery(number)? {

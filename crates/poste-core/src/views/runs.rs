@@ -1,4 +1,4 @@
-//! What dispatchers ask: for what an agent may be started now, what runs, and what that came to.
+//! Queries of dispatchers: mail that an agent may be started for, runs, and their outcomes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::text::{Label, Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::vocabulary::{Priority, Urgency};
 
-/// A delivery its recipient may be started for.
+/// A delivery that its recipient may be started for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Startable {
     pub message: MessageNo,
@@ -26,13 +26,13 @@ pub struct Startable {
     #[serde(serialize_with = "rfc3339")]
     pub stored_at: Timestamp,
     pub attempts: u32,
-    /// How many runs it came out of, one after the other.
+    /// Number of consecutive runs it came out of.
     pub hops: u32,
 }
 
-/// Mail an agent may be started for now, the best first: it asks for work, or for a look before the next session.
+/// Mail an agent may be started for now, by priority: it asks for work, or should be seen before the next session.
 ///
-/// What nobody waits for does not start anybody, nor does what the office itself says: such mail is there at the next start.
+/// Other mail, and notices of the office, do not start an agent: it finds them at its next start.
 pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
     let tables = store.tables()?;
     if is_held(&tables, &agent.name, now)? {
@@ -41,42 +41,42 @@ pub fn startable(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> 
     find(&tables, agent, now, limit, |message| starts(&tables, message))
 }
 
-/// The same for people, who want to know what waits for an agent also while it is not started at all.
+/// Like [`startable`], for people: includes the mail of an agent that is held.
 pub fn queued(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Startable>, Error> {
     let tables = store.tables()?;
     find(&tables, agent, now, limit, |message| starts(&tables, message))
 }
 
-/// A delivery its recipient is to be started for, and is not yet.
+/// A delivery that its recipient will be started for later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Later {
     pub agent: Name,
     pub message: MessageNo,
     pub why: WhyLater,
-    /// When it can be taken; null: that has no time.
+    /// When it can be taken; null if there is no such time.
     #[serde(serialize_with = "rfc3339_option")]
     pub until: Option<Timestamp>,
-    /// How often it failed, and how often it may.
+    /// Number of failed attempts, and their maximum.
     pub attempts: u32,
     pub max_attempts: u32,
-    /// The message that has to be done first.
+    /// The message that must be done first.
     pub after: Option<MessageNo>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyLater {
-    /// It failed, and comes back for the next attempt.
+    /// It failed and will be retried.
     Attempt,
-    /// It was sent for later.
+    /// It has a delivery time.
     Time,
-    /// Nobody is started for it until somebody lets it go.
+    /// It is held until it is resumed.
     Held,
     /// An earlier step of its workflow is not done.
     Step,
 }
 
-/// Mail an agent is not started for yet, what comes first in front: for people.
+/// Mail that an agent is not started for yet, the next one first, for people.
 pub fn later(store: &Store, agent: &Agent, now: Timestamp, limit: usize) -> Result<Vec<Later>, Error> {
     let tables = store.tables()?;
     let holds = tables.holds_of(&agent.name)?;
@@ -118,8 +118,8 @@ fn is_held(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool, Er
     Ok(tables.hold(agent, None)?.is_some_and(|hold| !hold.is_over(now)))
 }
 
-/// Everything an agent could take now of what was stored up to a time, whether or not somebody waits for it: what it is
-/// for that an agent is started by the clock.
+/// Mail stored up to a time that an agent could take now, even if it would not start the agent. For agents that are
+/// started by the clock.
 pub fn startable_by_clock(
     store: &Store,
     agent: &Agent,
@@ -150,7 +150,7 @@ fn find(
     let may_start = |message: &Message, delivery: &Delivery| {
         let is_own = delivery.address.is_group() && message.sender == agent.name;
         let is_held = holds.iter().any(|hold| hold.delivery == Some(delivery.number) && is_held(hold));
-        // Of what cannot be read it is not said that it starts nobody: whoever is started for it finds out.
+        // Unreadable mail may start the agent: its run will find out.
         !is_own && !is_held && starts(message).unwrap_or(true)
     };
     let mut found = Vec::new();
@@ -167,24 +167,24 @@ fn find(
     Ok(found.into_iter().map(|(message, delivery)| startable_view(&message, delivery)).collect())
 }
 
-/// Whether a message is worth starting somebody for.
+/// Whether a message is worth starting an agent for.
 fn starts(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
     let is_soon = matches!(message.urgency, Urgency::Now | Urgency::Turn);
     if message.notice.is_some() || message.urgency == Urgency::Later || !(message.work || is_soon) {
         return Ok(false);
     }
-    // A remark on a step is there at the next start, or whoever speaks for its workflow would be run for each of them; what
-    // asks for work, or cannot wait, a blocker perhaps, is not one.
+    // A remark on a step waits for the next start; otherwise the owner of the workflow would be run for each of them.
+    // Mail that asks for work or cannot wait, such as a blocker, is not a remark.
     let is_remark = !message.work && message.urgency != Urgency::Now && !message.wants_response;
     let answers_step = |number: MessageNo| tables.task(number).map(|task| task.is_some());
     if is_remark && message.reply_to.map(answers_step).transpose()?.unwrap_or(false) {
         return Ok(false);
     }
-    // Whoever is told that a loop was stopped must not begin it anew.
+    // An agent that is notified of a stopped loop must not restart it.
     Ok(message.work || !is_of_hold(tables, message)?)
 }
 
-/// The name of the record.
+/// The name of the record of a hold.
 const HOLD: &str = "run.hold";
 
 fn is_of_hold(tables: &Tables<'_>, message: &Message) -> Result<bool, Error> {
@@ -223,7 +223,7 @@ pub struct RunView {
     pub code: Option<u8>,
     pub took_ms: Option<u64>,
     pub cost_micros: Option<u64>,
-    /// Why it failed, in one line; of one that went well, the first line it printed.
+    /// Why it failed, in one line; if it did not, the first line it printed.
     pub said: Option<String>,
     /// The last line it printed.
     pub last_line: Option<String>,
@@ -234,36 +234,36 @@ pub struct RunView {
 }
 
 impl RunView {
-    /// Whether its supervisor runs.
+    /// Whether its supervisor is running.
     pub fn presence(&self, store: &Store) -> Result<Presence, Error> {
         store.presence(&self.machine, Some(&self.process))
     }
 
-    /// Whether it ended otherwise than it should.
+    /// Whether it failed.
     pub fn is_failed(&self) -> bool {
         self.how.is_some_and(|how| how != RunOutcome::Exited || self.code != Some(0))
     }
 }
 
-/// A run that was started, whether it is over or not.
+/// A run, ended or not.
 pub fn run(store: &Store, run: &Session) -> Result<Option<RunView>, Error> {
     let tables = store.tables()?;
     tables.run(run)?.map(|row| view(store, &tables, row)).transpose()
 }
 
-/// The runs of an agent that are not over, the oldest first.
+/// The runs of an agent that have not ended, the oldest first.
 pub fn running(store: &Store, agent: &Name) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
     tables.running(agent)?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
-/// Every run that is not over.
+/// All runs that have not ended.
 pub fn all_running(store: &Store) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
     tables.all_running()?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
-/// The latest runs of an agent, or of all, the newest first.
+/// The latest runs of an agent, or of all agents, newest first.
 pub fn latest_runs(store: &Store, agent: Option<&Name>, limit: u32) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
     let rows = match agent {
@@ -273,7 +273,7 @@ pub fn latest_runs(store: &Store, agent: Option<&Name>, limit: u32) -> Result<Ve
     rows.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
-/// How a run ended, without what it said.
+/// How a run ended, without its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEndView {
     pub run: Session,
@@ -282,7 +282,7 @@ pub struct RunEndView {
     pub code: Option<u8>,
 }
 
-/// How those of the latest runs of an agent ended that did, the newest start first.
+/// How the latest runs of an agent ended, newest start first, without those that are still running.
 pub fn latest_ends(store: &Store, agent: &Name, limit: u32) -> Result<Vec<RunEndView>, Error> {
     let end = |row: RunRow| {
         let (run, started_at) = (row.run, row.at);
@@ -291,7 +291,7 @@ pub fn latest_ends(store: &Store, agent: &Name, limit: u32) -> Result<Vec<RunEnd
     Ok(store.tables()?.latest_runs(agent, limit)?.into_iter().filter_map(end).collect())
 }
 
-/// When an agent was started last.
+/// When an agent was last started.
 pub fn last_start(store: &Store, agent: &Name) -> Result<Option<Timestamp>, Error> {
     Ok(store.tables()?.latest_runs(agent, 1)?.first().map(|row| row.at))
 }
@@ -301,12 +301,12 @@ pub fn starts_since(store: &Store, agent: &Name, since: Timestamp) -> Result<Vec
     store.tables()?.starts_since(agent, since)
 }
 
-/// The first of the messages a run took.
+/// The first message of a run.
 pub fn first_message(store: &Store, run: &Session) -> Result<Option<MessageNo>, Error> {
     Ok(store.tables()?.messages_of_run(run)?.first().copied())
 }
 
-/// Those of the messages an agent was started for that it has not done.
+/// The messages an agent was started for and has not done.
 pub fn undone(store: &Store, agent: &Name, messages: &[MessageNo]) -> Result<Vec<MessageNo>, Error> {
     let tables = store.tables()?;
     let mut undone = Vec::new();
@@ -319,15 +319,15 @@ pub fn undone(store: &Store, agent: &Name, messages: &[MessageNo]) -> Result<Vec
     Ok(undone)
 }
 
-/// Who was started for a message.
+/// The runs that were started for a message.
 pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error> {
     let tables = store.tables()?;
     tables.runs_of_message(message)?.into_iter().map(|row| view(store, &tables, row)).collect()
 }
 
-/// Who sent the message at the beginning of a chain of runs: what it was sent out of, what that run was started for, and so on.
+/// The sender of the message at the beginning of a chain of runs.
 pub fn began_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error> {
-    // Longer than any chain that is let go on.
+    // Longer than any chain that is allowed to continue.
     const CHAIN_MAX: usize = 1_000;
     let tables = store.tables()?;
     let mut found = tables.message(message)?;
@@ -341,7 +341,7 @@ pub fn began_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error
             None => None,
         };
         match before {
-            // Only ever backwards.
+            // Only backwards.
             Some(before) if before < message.number => found = tables.message(before)?,
             _ => return Ok(Some(message.sender.clone())),
         }
@@ -379,22 +379,22 @@ fn view(store: &Store, tables: &Tables<'_>, row: RunRow) -> Result<RunView, Erro
     })
 }
 
-/// What the log keeps of what a run printed: the end of it.
+/// The output of a run that the log keeps: its end.
 pub fn printed(store: &Store, run: &Session) -> Result<Option<String>, Error> {
     let end = store.tables()?.run(run)?.and_then(|row| row.end);
     end.map(|end| whole_text(store, end.position)).transpose().map(Option::flatten)
 }
 
-/// What the runs an agent began since then have come to.
+/// What the runs of an agent since a time have used up.
 pub fn spent(store: &Store, agent: &Name, since: Timestamp) -> Result<Spent, Error> {
     store.tables()?.spent(agent, since)
 }
 
-/// Something an agent is not started for.
+/// A hold: an agent is not started, at all or for one message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HoldView {
     pub agent: Name,
-    /// Without one, it is not started at all.
+    /// Null: it is not started at all.
     pub message: Option<MessageNo>,
     pub why: HoldReason,
     pub position: Position,
@@ -402,7 +402,7 @@ pub struct HoldView {
     pub since: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub until: Option<Timestamp>,
-    /// When somebody last let it go, whatever it was held for since: what is used up is counted from then.
+    /// When it was last resumed, even if it was held again since. Usage is counted from then.
     #[serde(skip)]
     pub let_go_at: Option<Timestamp>,
 }
@@ -413,12 +413,12 @@ impl HoldView {
     }
 }
 
-/// What an agent is not started for at this time.
+/// The holds of an agent at this time.
 pub fn holds(store: &Store, agent: &Name, now: Timestamp) -> Result<Vec<HoldView>, Error> {
     Ok(all_holds(store, agent)?.into_iter().filter(|hold| !hold.is_over(now)).collect())
 }
 
-/// The same with what is over: it tells since when an agent may be started again.
+/// Includes ended holds, which tell since when an agent may be started again.
 pub fn all_holds(store: &Store, agent: &Name) -> Result<Vec<HoldView>, Error> {
     let tables = store.tables()?;
     let mut found = Vec::new();

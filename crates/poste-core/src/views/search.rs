@@ -1,4 +1,4 @@
-//! Finding messages by what was written in them and about them.
+//! Finds messages by their text and by what was written about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use crate::text::{Label, TypeName};
 use crate::time::{Timestamp, rfc3339};
 use crate::vocabulary::{Priority, TrustLabel};
 
-/// Matches one search looks at when it must look at each: for a state, or to rank them.
+/// Maximum number of matches a search examines one by one: for a state, or to rank them.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Records one transaction of the index looks at.
+/// Records that one transaction of the index reads.
 const SCAN_RECORDS: usize = 5_000;
-/// Messages one transaction indexes.
+/// Messages that one transaction indexes.
 const CHUNK_MESSAGES: usize = 4_000;
 /// A transaction ends early when it has indexed this much text.
 const CHUNK_BYTES: usize = 16 * 1024 * 1024;
-/// Messages that are read from the office in one go: its readers are short, so that its WAL can be emptied.
+/// Messages read from the office at a time. Readers must be short, so that the WAL can be emptied.
 const READ_MESSAGES: usize = 200;
 const READ_BYTES: usize = 2 * 1024 * 1024;
 /// Hits whose texts are in memory at the same time.
@@ -59,7 +59,7 @@ impl SearchQuery {
         Self { words, filters, since: None, until: None, state: None, before: None, limit: 20, rank: false }
     }
 
-    /// Whether it lets only some of the messages with these words through.
+    /// Whether it excludes some of the messages with these words.
     pub fn filters(&self) -> bool {
         let in_state_or_time = self.state.is_some() || self.since.is_some() || self.until.is_some();
         in_state_or_time || self.before.is_some() || self.filters.any()
@@ -70,14 +70,14 @@ impl SearchQuery {
 pub struct SearchPage {
     /// The log position this was read at.
     pub as_of: Position,
-    /// The index knows the log up to here.
+    /// The index covers the log up to here.
     pub indexed_to: Position,
-    /// Messages that are not indexed yet, the oldest ones: another search is at it.
+    /// Messages not indexed yet, the oldest ones: another search is indexing them.
     pub not_indexed: u64,
     pub hits: Vec<SearchHit>,
-    /// Give this to `--before` for what follows; null when there is nothing more, and with `--rank`.
+    /// Pass this to `--before` for the next page; null if there is none, and with `--rank`.
     pub next_before: Option<MessageNo>,
-    /// Set when not every match was looked at: how many of the newest were.
+    /// Number of the newest matches that were examined, if not all were.
     pub looked_at: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub struct SearchHit {
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub from: String,
-    /// Where it comes from, as the log knows it: human, agent, outside or poste.
+    /// Its origin, as the log knows it: human, agent, outside or poste.
     pub trust: TrustLabel,
     /// At most eight of the recipients.
     pub to: Vec<String>,
@@ -96,12 +96,12 @@ pub struct SearchHit {
     pub kind: TypeName,
     pub priority: Priority,
     pub conversation: Label,
-    /// How many deliveries are in which state.
+    /// Number of deliveries in each state.
     pub states: Vec<StateCount>,
     pub subject: String,
     #[serde(skip)]
     pub marked_subject: Vec<Piece>,
-    /// The part of its text where the words stand: of the body, or of what was said about it later.
+    /// The part of the text with the words: of the body, or of what was written about it later.
     pub snippet: Vec<Piece>,
 }
 
@@ -111,27 +111,27 @@ pub struct StateCount {
     pub count: u64,
 }
 
-/// How far bringing the index up to date has come.
+/// Progress of updating the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Of the log, in records.
     Reading { done: u64, total: u64 },
-    /// Of what waits, in messages.
+    /// Of the messages to index.
     Indexing { done: u64, total: u64 },
 }
 
 /// What was done to the index before the search.
 #[derive(Debug, Clone, Default)]
 pub struct Refreshed {
-    /// Why an index that was there was thrown away.
+    /// Why the existing index was discarded.
     pub anew: Option<String>,
-    /// The folder cannot be written to, so the index was made for this search only.
+    /// The folder is not writable, so the index was made for this search only.
     pub borrowed: bool,
-    /// Messages of which not everything could be read: a blob or an archive is damaged. What is left of them is found.
+    /// Messages that are partly unreadable: a blob or an archive is damaged. The rest of them can be found.
     pub unreadable: BTreeSet<MessageNo>,
 }
 
-/// Brings the index up to date, then asks it. Marks nothing as shown.
+/// Updates the index, then queries it. Marks nothing as shown.
 pub fn search(
     store: &Store,
     query: &SearchQuery,
@@ -150,9 +150,9 @@ pub fn search(
         let answer = refresh(store, &index, &mut refreshed, &mut progress)
             .and_then(|()| page(store, &index, query, &mut refreshed.unreadable));
         match answer {
-            // Deleted under our hands, by somebody who does not want what is in it: begin again.
+            // The index was deleted during the search, perhaps to remove its content: start over.
             _ if tries_left > 0 && !index.is_current() => {}
-            // Damage shows where it is met. The index is only a cache.
+            // Damage shows only when it is read. The index is only a cache.
             Err(error) if tries_left > 0 && is_damage(&error) && !refreshed.borrowed => {
                 refreshed.anew = Some(DAMAGED.to_owned());
                 drop(index);
@@ -165,7 +165,7 @@ pub fn search(
 
 // ── Filling ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Reads on in the log and indexes what waits. Stops early when another search does not let this one write.
+/// Reads new records and indexes waiting messages. Stops early if another search holds the index.
 fn refresh(
     store: &Store,
     index: &Index,
@@ -182,7 +182,7 @@ fn refresh(
     if begun_at == head && index.waiting()? == 0 {
         return Ok(());
     }
-    // Up to the head this search began with: in a busy office there would be no end.
+    // Up to the head at the start of this search: in a busy office there would be no end.
     let mut position = begun_at;
     while position < head && index.is_current() {
         let Some(mut chunk) = index.begin()? else { return Ok(()) };
@@ -209,11 +209,11 @@ fn refresh(
     Ok(())
 }
 
-/// Puts every message that is new, or that a record is about, on the list.
+/// Queues every message that is new, or that a record is about.
 fn scan(store: &Store, chunk: &mut Chunk<'_>, head: Position) -> Result<Position, Error> {
     let after = chunk.position()?;
     if after >= head {
-        return Ok(after); // another search was here meanwhile
+        return Ok(after); // another search was faster
     }
     store.view(|tables| {
         let records = tables.records_after(after, SCAN_RECORDS)?;
@@ -230,8 +230,8 @@ fn scan(store: &Store, chunk: &mut Chunk<'_>, head: Position) -> Result<Position
     })
 }
 
-/// Notes which earlier message a record changed something about that can be found: a result, a reason or a note was
-/// said about it, or it got another recipient. A reply is a message of its own.
+/// Queues the earlier message that a record adds searchable text to: a result, a reason, a note, or another recipient.
+/// A reply is a message of its own.
 fn note(tables: &Tables<'_>, chunk: &mut Chunk<'_>, record: &Record) -> Result<(), Error> {
     let envelope = &record.sealed.envelope;
     // Most records are none of these; reading their headers would take longer than everything else here.
@@ -259,7 +259,7 @@ fn note(tables: &Tables<'_>, chunk: &mut Chunk<'_>, record: &Record) -> Result<(
     }
 }
 
-/// Indexes some of the newest that wait. Says how many.
+/// Indexes some of the newest waiting messages. Returns how many.
 fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -> Result<u64, Error> {
     let numbers = chunk.newest_waiting(CHUNK_MESSAGES)?;
     let mut rest = numbers.as_slice();
@@ -283,7 +283,7 @@ fn index_some(store: &Store, chunk: &mut Chunk<'_>, refreshed: &mut Refreshed) -
     Ok((numbers.len() - rest.len()) as u64)
 }
 
-/// Reads the first few of these messages, in one short look at the office.
+/// Reads the first few of these messages in one short read transaction.
 fn read_some(
     store: &Store,
     chunk: &Chunk<'_>,
@@ -296,7 +296,7 @@ fn read_some(
         let mut bytes = 0;
         for number in numbers.iter().take(READ_MESSAGES) {
             let document = match look.find(*number)? {
-                // What the office itself says repeats what is found where it happened.
+                // Notices of the office only repeat what is found elsewhere.
                 Some(found) if found.message.notice.is_none() => {
                     let document = look.document(&found, &chunk.said(*number)?)?;
                     bytes += document.bytes();
@@ -313,8 +313,8 @@ fn read_some(
     })
 }
 
-/// One look at the office, at one position. One damaged archive or blob must not keep everything else from being found,
-/// so what could not be read is noted and gone past.
+/// A read of the office at one position. One damaged archive or blob must not prevent finding everything else, so
+/// unreadable messages are noted and skipped.
 struct Look<'a> {
     store: &'a Store,
     tables: Tables<'a>,
@@ -322,8 +322,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// A message, live or archived. Of a live one its deliveries are asked for when they are needed: there may be
-    /// thousands.
+    /// A message, live or archived. The deliveries of a live one are only read when needed: there may be thousands.
     fn find(&mut self, number: MessageNo) -> Result<Option<MessageRows>, Error> {
         match self.tables.message(number)? {
             Some(message) => {
@@ -377,7 +376,7 @@ impl Look<'_> {
         Ok(archived.is_some_and(|found| found.deliveries.iter().any(|delivery| delivery.state == state)))
     }
 
-    /// Everything that can be found of a message, with what was said about it at these positions.
+    /// The searchable text of a message, including what was written about it at these positions.
     fn document(&mut self, found: &MessageRows, said: &[Position]) -> Result<Document, Error> {
         let message = &found.message;
         let mut document = Document::default();
@@ -426,7 +425,7 @@ fn add_content(document: &mut Document, content: Content) {
     if let Some(payload) = content.payload {
         document.add(&json_text(payload.get()));
     }
-    // A version of a shared context is found by its own words, too.
+    // A version of a shared context is found by its content, too.
     if let Some(version) = content.document {
         document.add(version.title.as_deref().unwrap_or_default());
         document.add(version.text.as_deref().unwrap_or_default());
@@ -441,7 +440,7 @@ fn artifacts(record: &Record) -> Vec<Artifact> {
     }
 }
 
-/// JSON with its strings as they read: `\n` and `\u00e9` inside them would otherwise become parts of words.
+/// JSON with decoded strings: `\n` and `\u00e9` in them would otherwise become parts of words.
 fn json_text(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut rest = json;
@@ -459,7 +458,7 @@ fn json_text(json: &str) -> String {
     text
 }
 
-/// How long the string literal is that a text begins with, quotes included.
+/// Length of the string literal that a text begins with, including the quotes.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -473,9 +472,9 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-// ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Querying ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// The numbers a search found, before anything is read of them.
+/// The numbers that a search found, before the messages are read.
 #[derive(Debug, Default)]
 struct Matches {
     numbers: Vec<MessageNo>,
@@ -507,11 +506,11 @@ fn page(
     })
 }
 
-/// Numbers rise with time, so a time is a number.
+/// Numbers increase with time, so a time can be given as a number.
 fn range(tables: &Tables<'_>, query: &SearchQuery) -> Result<Range, Error> {
     let first_from = |at: Timestamp| tables.first_number_after(tables.last_before(at)?);
     let low = query.since.map(first_from).transpose()?.unwrap_or_default();
-    // Another search may have indexed what was sent after this look at the office.
+    // Another search may have indexed messages that were sent after this read began.
     let end = tables.cursor.message_last.next();
     let high = query.until.map(first_from).transpose()?.unwrap_or(end);
     Ok(Range { low, high: high.min(query.before.unwrap_or(high)) })
@@ -605,7 +604,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strings_of_a_payload_are_read_as_they_read() {
+    fn the_strings_of_a_payload_are_decoded() {
         assert_eq!(json_text(r#"{"a":"line\nbreak","b":[1.5,"\u00e9t\u00e9"]}"#), "{a :line\nbreak ,b :[1.5,été ]}");
         assert_eq!(json_text(r#"{"quote\"d":"back\\slash"}"#), "{quote\"d :back\\slash }");
         assert_eq!(json_text("12"), "12");

@@ -1,4 +1,4 @@
-//! Sessions: who runs as which, and what was noted below a root.
+//! Sessions and the notes below a root session.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::store::tables::{Delivery, Event, NoteRow, SessionRow, SessionState, T
 use crate::text::{Name, Session};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
-/// One session, as its machine sees it now.
+/// One session, as this machine sees it now.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SessionView {
     pub id: Session,
@@ -34,9 +34,9 @@ pub struct SessionView {
     pub ended_at: Option<Timestamp>,
     /// The session that took over from it.
     pub successor: Option<Session>,
-    /// What it claimed and did not finish.
+    /// Its open claims.
     pub holds: Vec<Held>,
-    /// What was said when it was closed.
+    /// The summary it was closed with.
     pub summary: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub struct Held {
     pub lease_until: Timestamp,
 }
 
-/// What was noted, by whom.
+/// A note and its author.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NoteView {
     pub position: Position,
@@ -60,25 +60,25 @@ pub struct NoteView {
     pub text: String,
     /// The number of a question within its root.
     pub question: Option<u32>,
-    /// The agent that was invoked.
+    /// The invoked agent.
     pub agent: Option<Name>,
 }
 
-/// A question and what was answered to it.
+/// A question and its answer.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct QuestionView {
     pub question: NoteView,
     pub answer: Option<NoteView>,
 }
 
-/// The context of a root session: what everybody below it shares.
+/// The context of a root session, shared by all sessions below it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SessionContext {
     pub root: SessionView,
     pub goal: Option<NoteView>,
     /// Sessions below it, in the order they started.
     pub below: Vec<SessionView>,
-    /// Agents somebody noted to have invoked.
+    /// Invoked agents, according to notes.
     pub invoked: Vec<NoteView>,
     pub decisions: Vec<NoteView>,
     pub open_questions: Vec<QuestionView>,
@@ -99,7 +99,7 @@ pub fn session(store: &Store, id: &Session) -> Result<Option<SessionView>, Error
     store.view(|tables| tables.session(id)?.map(|row| view(store, tables, row)).transpose())
 }
 
-/// A session as the log has it, without a look at its process.
+/// A session as the log has it, without checking its process.
 pub fn session_row(store: &Store, id: &Session) -> Result<Option<SessionRow>, Error> {
     store.tables()?.session(id)
 }
@@ -109,17 +109,17 @@ pub fn question_at(store: &Store, root: &Session, position: Position) -> Result<
     Ok(store.tables()?.note_at(root, position)?.and_then(|note| note.question))
 }
 
-/// Every session that is not over.
+/// All sessions that have not ended.
 pub fn live_sessions(store: &Store) -> Result<Vec<Session>, Error> {
     Ok(store.tables()?.live_sessions()?.into_iter().map(|row| row.id).collect())
 }
 
-/// The session an agent runs as.
+/// The live session of an agent.
 pub fn live_session(store: &Store, agent: &Name) -> Result<Option<SessionView>, Error> {
     store.view(|tables| tables.live_session(agent)?.map(|row| view(store, tables, row)).transpose())
 }
 
-/// Which live session of this machine one of these processes runs as, the nearest of them first, and its agent.
+/// The live session of this machine that belongs to the first of these processes that has one, and its agent.
 pub fn session_of_process(store: &Store, processes: &[SessionProcess]) -> Result<Option<(Session, Name)>, Error> {
     let machine = store.machine()?;
     let live = store.tables()?.live_sessions()?.into_iter().filter(|row| row.machine == *machine);
@@ -128,29 +128,29 @@ pub fn session_of_process(store: &Store, processes: &[SessionProcess]) -> Result
     Ok(found.map(|(_, row)| (row.id, row.agent)))
 }
 
-/// A claim and how long it was given for.
+/// A claim and its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub message: MessageNo,
     pub token: Option<Position>,
     pub until: Timestamp,
-    /// The last time, by claiming or extending it.
+    /// Of the last claim or extension.
     pub length_ms: i64,
 }
 
-/// What an agent holds, in whichever session.
+/// The open claims of an agent, in all sessions.
 pub fn held_by(store: &Store, agent: &Name) -> Result<Vec<Delivery>, Error> {
     store.tables()?.held_by(agent)
 }
 
-/// What an agent holds in a session, or claimed in none. What another session of it holds is that one's to keep, or to lose.
+/// The open claims of an agent in a session or without one. Claims of its other sessions are theirs to keep or lose.
 pub fn held_in(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Delivery>, Error> {
     let mut held = held_by(store, agent)?;
     held.retain(|delivery| delivery.session.is_none() || delivery.session.as_ref() == session);
     Ok(held)
 }
 
-/// How long what is [held](held_in) in a session was given for.
+/// The leases of the claims [held](held_in) in a session.
 pub fn leases(store: &Store, agent: &Name, session: Option<&Session>) -> Result<Vec<Lease>, Error> {
     let given = |event: Event| matches!(event, Event::Claimed | Event::Extended | Event::LeaseMoved);
     let tables = store.tables()?;
@@ -164,7 +164,7 @@ pub fn leases(store: &Store, agent: &Name, session: Option<&Session>) -> Result<
     Ok(leases)
 }
 
-/// Live sessions, the oldest first; or the newest of all.
+/// Live sessions, oldest first; or the newest of all sessions.
 pub fn sessions(store: &Store, all: bool, limit: usize) -> Result<Sessions, Error> {
     store.view(|tables| {
         let mut rows = if all { tables.newest_sessions(limit + 1)? } else { tables.live_sessions()? };
@@ -175,7 +175,7 @@ pub fn sessions(store: &Store, all: bool, limit: usize) -> Result<Sessions, Erro
     })
 }
 
-/// What everybody below the root of a session shares.
+/// The context shared below the root of a session.
 pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionContext>, Error> {
     store.view(|tables| {
         let Some(asked) = tables.session(id)? else { return Ok(None) };
@@ -204,7 +204,7 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
         for row in tables.notes_of(&asked.root)? {
             sort_in(store, row, &mut context, &mut questions)?;
         }
-        // The newest goal counts, whether somebody noted it or started with it.
+        // The newest goal counts, whether it was noted or given at the start.
         goals.extend(context.goal.take());
         context.goal = goals.into_iter().max_by_key(|goal| goal.position);
         (context.answered_questions, context.open_questions) =
@@ -213,10 +213,10 @@ pub fn session_context(store: &Store, id: &Session) -> Result<Option<SessionCont
     })
 }
 
-/// What a root was started for, and those it took over from.
+/// The goals that a root and the roots it took over from were started with.
 fn goals(store: &Store, rows: &[SessionRow], root: &SessionRow) -> Result<Vec<NoteView>, Error> {
     let (mut newest, mut goals) = (&root.id, Vec::new());
-    // Whoever takes over started later.
+    // A session that takes over started later.
     for row in rows.iter().rev() {
         if row.id != root.id && row.successor.as_ref() != Some(newest) {
             continue;
@@ -293,7 +293,7 @@ fn view(store: &Store, tables: &Tables<'_>, row: SessionRow) -> Result<SessionVi
     })
 }
 
-/// What a record says; words that were erased or lost are told, not left out.
+/// The text of a record, or a placeholder if it was erased or lost.
 fn text_of(store: &Store, position: Position) -> Result<Option<String>, Error> {
     Ok(match content(store, position)? {
         Found::Content(content) => Some(content.body.text().into_owned()).filter(|text| !text.is_empty()),
@@ -303,12 +303,12 @@ fn text_of(store: &Store, position: Position) -> Result<Option<String>, Error> {
     })
 }
 
-/// How a session ended that is over, and what to do; `None` while it lives, or if nobody knows it.
+/// How a session ended, and what to do; `None` if it is live or unknown.
 pub fn session_over(store: &Store, id: &Session) -> Result<Option<String>, Error> {
     let Some(session) = store.tables()?.session(id)?.filter(|session| !session.is_live()) else { return Ok(None) };
     let how = match (&session.state, &session.successor) {
         (SessionState::TakenOver, Some(successor)) => format!("was taken over by {successor}"),
-        (SessionState::Retired, _) => format!("is over: {} is retired", session.agent),
+        (SessionState::Retired, _) => format!("has ended: {} is retired", session.agent),
         _ => "is closed".to_owned(),
     };
     Ok(Some(format!("session {id} {how}; start another one: poste session start --as {}", session.agent)))

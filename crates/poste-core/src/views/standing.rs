@@ -1,4 +1,4 @@
-//! What supervisors and sweeps ask: which runs are under way, and whether a run still holds what it took.
+//! Queries of supervisors and sweeps: which runs are in progress, and whether a run still holds its messages.
 
 use crate::error::Error;
 use crate::limits;
@@ -8,12 +8,12 @@ use crate::store::tables::{Delivery, Event, EventRow, RunRow, State};
 use crate::text::{Name, Session};
 use crate::time::Timestamp;
 
-/// A run as it was recorded, without what it printed.
+/// A run as recorded, without its output.
 pub fn run_row(store: &Store, run: &Session) -> Result<Option<RunRow>, Error> {
     store.tables()?.run(run)
 }
 
-/// Runs that are not over, of one agent or of all.
+/// Runs that have not ended, of one agent or of all.
 pub fn running_rows(store: &Store, agent: Option<&Name>) -> Result<Vec<RunRow>, Error> {
     let tables = store.tables()?;
     match agent {
@@ -22,7 +22,7 @@ pub fn running_rows(store: &Store, agent: Option<&Name>) -> Result<Vec<RunRow>, 
     }
 }
 
-/// Runs that took a message and are not over.
+/// Runs that took a message and have not ended.
 pub fn running_rows_of(store: &Store, message: MessageNo) -> Result<Vec<RunRow>, Error> {
     let mut rows = store.tables()?.runs_of_message(message)?;
     rows.retain(RunRow::is_running);
@@ -39,31 +39,31 @@ pub fn deliveries_of(store: &Store, message: MessageNo) -> Result<Vec<Delivery>,
     store.tables()?.deliveries_of(message)
 }
 
-/// How long a lease is when the claim does not say.
+/// The default lease.
 pub fn lease_ms(store: &Store) -> Result<i64, Error> {
     Ok(store.tables()?.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT))
 }
 
-/// What became of a message of a run.
+/// The standing of a run's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Held,
     /// The program finished it, in the session of the run.
     Finished,
-    /// The program gave it back.
+    /// The program released it.
     GivenBack,
-    /// Another agent took it, or the lease ran out.
+    /// Another agent took it, or the lease expired.
     Lost,
 }
 
 impl Standing {
-    /// Somebody else has it, ended it, or may take it.
+    /// The run no longer has it: another agent has it, ended it, or may take it.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::GivenBack | Self::Lost)
     }
 }
 
-/// A run that took messages, and the token it holds them by.
+/// A run that took messages, and the token of its claim.
 #[derive(Debug, Clone)]
 pub struct Holder {
     pub agent: Name,
@@ -72,7 +72,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The delivery it won; none once its conversation is archived.
+    /// The delivery it won; none if its conversation is archived.
     pub fn delivery(&self, store: &Store, message: MessageNo) -> Result<Option<Delivery>, Error> {
         store.tables()?.won_by(message, &self.agent, self.token)
     }
@@ -109,7 +109,7 @@ fn ends(event: Event) -> bool {
     matches!(event, Event::Done | Event::Failed | Event::Dead | Event::Returned)
 }
 
-/// Whether a delivery is not held any more after this.
+/// Whether a delivery is no longer held after this event.
 fn lets_go(event: Event) -> bool {
     ends(event) || matches!(event, Event::Released | Event::LeaseExpired | Event::AttemptFailed | Event::Expired)
 }

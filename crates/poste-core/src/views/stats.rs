@@ -1,4 +1,4 @@
-//! How much mail there was, and how long it took on each rung of the ladder.
+//! How much mail there was, and how long each stage of delivery took.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ pub struct Stats {
     pub since: Timestamp,
     #[serde(serialize_with = "rfc3339")]
     pub until: Timestamp,
-    /// Messages stored in this time, notices of the office too.
+    /// Messages stored in this time, including notices of the office.
     pub messages: u64,
     pub messages_per_hour: f64,
     pub all: GroupStats,
     pub by_type: Vec<GroupStats>,
-    /// By who took the mail; what nobody took, by whom it is addressed to.
+    /// By the agent that took the mail; if none did, by its address.
     pub by_agent: Vec<GroupStats>,
     /// Messages stored in each of equal parts of this time, for a chart.
     pub volume: Vec<u64>,
     pub as_of: Position,
 }
 
-/// Deliveries that have something in common.
+/// A group of deliveries.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct GroupStats {
     pub name: String,
@@ -51,7 +51,7 @@ pub struct GroupStats {
     pub finished: Durations,
 }
 
-/// Percentiles, in milliseconds; null when there was nothing to measure.
+/// Percentiles, in milliseconds; null if there was nothing to measure.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Durations {
     pub count: u64,
@@ -82,7 +82,7 @@ impl Durations {
     }
 }
 
-/// The smallest of these, in order, that so many in a hundred do not exceed.
+/// The percentile of sorted values.
 pub(super) fn percentile(sorted: &[i64], percent: usize) -> Option<i64> {
     sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied()
 }
@@ -124,11 +124,11 @@ struct Measured {
     ended_at: Option<Timestamp>,
 }
 
-/// Parts of the time in the chart of volume.
+/// Number of bars in the chart of volume.
 const PARTS: usize = 24;
 
-/// What was stored since a time; deliveries of what is archived are not measured. Reads every live delivery of it.
-#[allow(clippy::float_arithmetic, reason = "a rate for people; nothing is decided by it")]
+/// Mail stored since a time, without archived deliveries. Reads every live delivery of it.
+#[allow(clippy::float_arithmetic, reason = "a rate for people, used for display only")]
 pub fn stats(store: &Store, since: Timestamp, now: Timestamp) -> Result<Stats, Error> {
     store.view(|tables| {
         let first = first_since(tables, since)?;
@@ -174,7 +174,7 @@ fn group<'a>(groups: &'a mut BTreeMap<String, GroupStats>, name: &str) -> &'a mu
     groups.entry(name.to_owned()).or_insert_with(|| GroupStats { name: name.to_owned(), ..GroupStats::default() })
 }
 
-/// Numbers are given in the order of time, so how many came in a part is the difference of two of them.
+/// Numbers are assigned in the order of time, so the volume of a part is the difference of two numbers.
 fn volume(tables: &Tables<'_>, since: Timestamp, now: Timestamp) -> Result<Vec<u64>, Error> {
     let length = now.since_ms(since).max(1);
     let mut edges = Vec::with_capacity(PARTS + 1);

@@ -9,7 +9,7 @@ use crate::log::{MessageNo, Position};
 use crate::store::Store;
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
-/// Counts stop at a thousand; `at_least` says when they did.
+/// Counting stops at a thousand; then `at_least` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Count {
     pub count: u64,
@@ -24,7 +24,7 @@ impl Count {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Status {
-    /// Records in the log, and when the last one was written.
+    /// Number of records in the log, and when the last one was written.
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
@@ -34,15 +34,15 @@ pub struct Status {
     pub retired: u64,
     pub pending: Count,
     pub claimed: Count,
-    /// The oldest message that waits to be claimed.
+    /// The oldest message that can be claimed.
     pub oldest_pending: Option<MessageNo>,
     #[serde(serialize_with = "rfc3339_option")]
     pub oldest_pending_at: Option<Timestamp>,
-    /// Responses that were wanted by now.
+    /// Overdue responses.
     pub overdue: Count,
-    /// Bad ends nobody has dealt with.
+    /// Dead letters.
     pub dead: Count,
-    /// When something falls due next.
+    /// When the next change is due.
     #[serde(serialize_with = "rfc3339_option")]
     pub next_due: Option<Timestamp>,
     pub archives: u64,
@@ -50,7 +50,7 @@ pub struct Status {
     pub database_bytes: u64,
 }
 
-/// A few looks for each address that has mail; the cost does not grow with the history.
+/// A few lookups per address with mail; the cost does not grow with the history.
 pub fn status(store: &Store, now: Timestamp) -> Result<Status, Error> {
     store.view(|tables| {
         let agents = |condition: &str| tables.value(&format!("SELECT count(*) FROM agents WHERE {condition}"), []);
@@ -94,7 +94,7 @@ pub fn status(store: &Store, now: Timestamp) -> Result<Status, Error> {
     })
 }
 
-/// When something falls due next.
+/// When the next change is due.
 pub fn next_due(store: &Store) -> Result<Option<Timestamp>, Error> {
     store.tables()?.next_due()
 }

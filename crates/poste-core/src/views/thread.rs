@@ -1,4 +1,4 @@
-//! Conversations: what was said by whom in reply to what, and how they stand.
+//! Conversations: their messages, status and outcome.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ use crate::time::{Timestamp, rfc3339};
 use crate::vocabulary::{Priority, TrustLabel, worded_enum};
 
 worded_enum!(
-    /// How a conversation stands.
+    /// The status of a conversation.
     ThreadStatus {
         /// Something in it is pending or claimed.
         Open = 0 "open",
         Finished = 1 "finished",
-        /// Somebody said with what outcome it is over.
+        /// It was closed with an outcome.
         Closed = 2 "closed",
         Archived = 3 "archived",
     }
@@ -35,7 +35,7 @@ worded_enum!(
 pub struct Thread {
     pub conversation: Label,
     pub messages: Vec<ThreadLine>,
-    /// Go on with `--after` this; null when this is the end.
+    /// Continue with `--after` this; null if this is the end.
     pub next: Option<MessageNo>,
     pub status: ThreadStatus,
     pub outcome: Option<ThreadOutcome>,
@@ -56,7 +56,7 @@ pub struct ThreadLine {
     pub forward_of: Option<MessageNo>,
     pub notice: Option<Notice>,
     pub subject: String,
-    /// Each recipient and how its delivery stands.
+    /// Each recipient and the state of its delivery.
     pub recipients: Vec<ThreadRecipient>,
     pub archived: bool,
 }
@@ -69,7 +69,7 @@ pub struct ThreadRecipient {
     pub answer: Option<MessageNo>,
 }
 
-/// With what words somebody closed a conversation.
+/// The outcome that a conversation was closed with.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ThreadOutcome {
     pub by: String,
@@ -85,8 +85,8 @@ pub struct ThreadSummary {
     /// The subject of its first message.
     pub subject: String,
     pub participants: Vec<String>,
-    /// Only its oldest and newest messages were looked at, as a listing does with a long one: participants may be
-    /// missing. Its status is always that of the whole.
+    /// Only its oldest and newest messages were read, as in a listing of long ones: participants may be missing. The
+    /// status is always that of the whole conversation.
     pub partial: bool,
     pub messages: Count,
     /// Deliveries that are pending or claimed.
@@ -98,7 +98,7 @@ pub struct ThreadSummary {
     pub last: MessageNo,
     pub status: ThreadStatus,
     pub outcome: Option<ThreadOutcome>,
-    /// Why not everything of it could be read: what is missing or damaged. Participants may be missing then.
+    /// What is missing or damaged, so that not everything could be read. Participants may be missing then.
     pub damage: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub fn thread(store: &Store, conversation: &Label, after: MessageNo, limit: usiz
     })
 }
 
-/// Live and archived ones: a conversation that went on after it was archived has both.
+/// Live and archived ones: a conversation that continued after it was archived has both.
 pub(super) fn numbers_after(
     tables: &Tables<'_>,
     conversation: &Label,
@@ -179,8 +179,8 @@ fn recipient(delivery: &Delivery) -> ThreadRecipient {
     }
 }
 
-/// How a conversation stands. What the office itself told is no reason to call a closed one open: whoever closes it
-/// causes such notices, and they wait until they are acknowledged.
+/// The status of a conversation. Open notices of the office do not make a closed one open: closing it causes such
+/// notices, and they wait until they are acknowledged.
 pub(super) fn status(tables: &Tables<'_>, conversation: &Label) -> Result<ThreadStatus, Error> {
     let has_live: bool =
         tables.value("SELECT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1)", [conversation])?;
@@ -198,7 +198,7 @@ pub(super) fn status(tables: &Tables<'_>, conversation: &Label) -> Result<Thread
     Ok(if is_taken_up_again { ThreadStatus::Open } else { ThreadStatus::Closed })
 }
 
-/// The outcome it was closed with, while it stays closed. Damage is noted where the caller goes past it.
+/// The outcome a conversation was closed with. With `damage`, damage is noted there instead of returned as an error.
 fn outcome(
     store: &Store,
     tables: &Tables<'_>,
@@ -224,7 +224,7 @@ pub fn thread_summary(store: &Store, conversation: &Label) -> Result<ThreadSumma
 
 pub(super) fn whole_summary(store: &Store, tables: &Tables<'_>, conversation: &Label) -> Result<ThreadSummary, Error> {
     let mut facts = Facts::default();
-    // Archived ones are older than all live ones: an archive takes every live message of a conversation.
+    // Archived messages are older than all live ones: an archive takes every live message of a conversation.
     for archived in tables.archived_conversation(conversation)? {
         facts.add_archived(store, tables, archived.number)?;
     }
@@ -234,7 +234,7 @@ pub(super) fn whole_summary(store: &Store, tables: &Tables<'_>, conversation: &L
     summary(store, tables, conversation, facts, messages, open)
 }
 
-/// Messages at either end of a long conversation that a listing looks at.
+/// Messages at either end of a long conversation that a listing reads.
 const ENDS_MAX: usize = 200;
 
 /// A conversation as a line of a list: the cost of a line must not grow with the conversation.
@@ -268,7 +268,7 @@ fn count_messages(tables: &Tables<'_>, conversation: &Label) -> Result<u64, Erro
     Ok((live + archived).min(COUNT_MAX))
 }
 
-/// What was seen of a conversation.
+/// Facts collected from the messages of a conversation.
 #[derive(Debug, Default)]
 struct Facts {
     participants: BTreeSet<String>,
@@ -282,7 +282,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// Its live messages from one number to another. A group is there as whoever took its mail.
+    /// Adds live messages from one number to another. For a group, the agent that took its mail counts.
     fn add_live(
         &mut self,
         tables: &Tables<'_>,
@@ -320,7 +320,7 @@ impl Facts {
         Ok(())
     }
 
-    /// What was archived has ended, so nothing of it is open.
+    /// Adds an unreadable archived message. It has ended, so nothing of it is open.
     fn add_unreadable(&mut self, tables: &Tables<'_>, number: MessageNo, damage: String) -> Result<(), Error> {
         self.damage.insert(damage);
         let Some(said) = in_log(tables, number)? else { return Ok(()) };
@@ -330,7 +330,7 @@ impl Facts {
         Ok(())
     }
 
-    /// In order; once for each of its deliveries.
+    /// Called in order, once for each delivery.
     fn see_message(&mut self, number: MessageNo, at: Timestamp, sender: &str) {
         self.messages += u64::from(number > self.last);
         self.first.get_or_insert(number);
@@ -379,7 +379,7 @@ fn summary(
     })
 }
 
-/// When a conversation began, and about what.
+/// When a conversation began, and its subject.
 fn beginning(
     store: &Store,
     tables: &Tables<'_>,
@@ -403,9 +403,9 @@ fn beginning(
 #[derive(Debug, Clone, Default)]
 pub struct ThreadsQuery {
     pub status: Option<ThreadStatus>,
-    /// In which this agent takes part.
+    /// Only those with this participant.
     pub agent: Option<String>,
-    /// Whose newest message is before this one.
+    /// Only those whose newest message is before this one.
     pub before: Option<MessageNo>,
     pub limit: usize,
 }
@@ -414,19 +414,19 @@ pub struct ThreadsQuery {
 pub struct Threads {
     /// The one with the newest message first.
     pub threads: Vec<ThreadSummary>,
-    /// Go on with `--before` this; null when everything was looked at.
+    /// Continue with `--before` this; null if this is the end.
     pub next: Option<MessageNo>,
-    /// What is missing or damaged, so that not everything could be read, also of conversations that are not listed.
+    /// What is missing or damaged, so that not everything could be read, including conversations not listed.
     pub damage: Vec<String>,
     pub as_of: Position,
 }
 
-/// A page ends after so many changes from one conversation to another, however few of them match,
+/// A page ends after this many changes from one conversation to another, even if few match …
 const LOOKED_AT_MAX: usize = 10_000;
-/// and after so many messages, however many of them are of one conversation.
+/// … and after this many messages, even if most are of one conversation.
 const NUMBERS_MAX: u64 = 200_000;
 
-/// Live conversations, newest message first. Of a long one only the ends are looked at.
+/// Live conversations, newest message first. Only the ends of a long one are read.
 pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
     store.view(|tables| {
         let before = query.before.unwrap_or(tables.cursor.message_last.next());
@@ -441,7 +441,7 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
                 return Ok(page);
             };
             if page.threads.len() == query.limit {
-                // Not seen yet, or seen on this page: the next page begins with it, or passes it by.
+                // Not seen yet, or seen on this page: the next page begins with it, or skips it.
                 page.next = Some(number.next());
                 return Ok(page);
             }
@@ -465,8 +465,8 @@ pub fn threads(store: &Store, query: &ThreadsQuery) -> Result<Threads, Error> {
     })
 }
 
-/// The newest message before a number that is of another conversation than the one there: a long run of one
-/// conversation is passed inside SQLite, at a hundredth of the cost of looking at each.
+/// The newest message before a number that belongs to another conversation than the current one. SQLite skips a long
+/// run of one conversation at a hundredth of the cost of reading each message.
 fn next_conversation(
     tables: &Tables<'_>,
     before: MessageNo,

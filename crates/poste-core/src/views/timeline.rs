@@ -1,4 +1,4 @@
-//! The log in sentences: what each record did, one line each.
+//! The log in sentences: one line for each record.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,9 +25,9 @@ pub struct TimelineLine {
     pub what: String,
     pub number: Option<MessageNo>,
     pub topic: Option<Topic>,
-    /// Whom a message was delivered to, groups as their members.
+    /// Recipients of a message, groups as their members.
     pub recipients: Vec<String>,
-    /// What is missing or damaged, so that not all of this could be read.
+    /// What is missing or damaged, so that not all of it could be read.
     pub unreadable: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn timeline(store: &Store, after: Position, limit: usize) -> Result<Vec<Time
     })
 }
 
-/// One line for the record, one more for each notice the fold wrote with it.
+/// One line for the record, and one for each notice that the fold wrote with it.
 fn add_lines(store: &Store, tables: &Tables<'_>, record: &Record, lines: &mut Vec<TimelineLine>) -> Result<(), Error> {
     let messages = messages_at(store, tables, record.position)?;
     let is_sent = |message: &Found| match message {
@@ -81,7 +81,7 @@ fn line(record: &Record, by: &Name) -> TimelineLine {
     }
 }
 
-/// A message as it was found, or what the log itself says of it.
+/// A message, or what the log alone knows about it.
 enum Found {
     Whole(Box<MessageRows>),
     Unreadable { number: MessageNo, said: Box<InLog>, damage: String },
@@ -122,7 +122,7 @@ fn sent(store: &Store, tables: &Tables<'_>, record: &Record, found: &MessageRows
     })
 }
 
-/// A message whose archive is missing or damaged. To whom a notice went stood only there.
+/// A message whose archive is missing or damaged. The recipients of a notice were only there.
 fn unreadable(
     tables: &Tables<'_>,
     record: &Record,
@@ -177,14 +177,14 @@ fn refusal(record: &Record, Refused { code, reason }: &Refused) -> String {
     }
 }
 
-/// The message a record is about, if it is about one, and what it did.
+/// The message a record is about, if any, and what the record did.
 fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, String), Error> {
     let actor = &record.sealed.envelope.actor;
     let intent = match record.sealed.intent() {
         Ok(Some(intent)) => intent,
         _ => {
             let name = &record.sealed.envelope.name;
-            return Ok((None, format!("a record of kind {name} this poste does not know")));
+            return Ok((None, format!("a record of kind {name}, which this poste does not know")));
         }
     };
     let about = |number: MessageNo, what: &str| (Some(number), format!("{actor} {what} #{number}"));
@@ -192,8 +192,8 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Barrier(barrier) => {
             (None, format!("barrier: fold version {} ({})", barrier.fold_version, barrier.reason))
         }
-        Intent::Tick(_) => (None, "tick: what was due is settled".to_owned()),
-        Intent::Clock(clock) => (None, format!("the clock leapt by {}; leases moved along", length(clock.leap_ms))),
+        Intent::Tick(_) => (None, "tick: due changes were settled".to_owned()),
+        Intent::Clock(clock) => (None, format!("the clock jumped by {}; leases moved along", length(clock.leap_ms))),
         Intent::Policy(policy) => (None, format!("policy {} from {}", policy.replaces + 1, policy.host)),
         Intent::Register(register) => {
             let role = register.role.map(|role| format!(" as {role}")).unwrap_or_default();
@@ -217,11 +217,11 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Ack(ack) => about(ack.message, "acknowledges"),
         Intent::Done(done) => about(done.message, "finishes"),
         Intent::Fail(fail) if fail.retry => {
-            (Some(fail.message), format!("{actor} fails #{}, to be tried again", fail.message))
+            (Some(fail.message), format!("{actor} fails #{}, to be retried", fail.message))
         }
         Intent::Fail(fail) => about(fail.message, "fails"),
         Intent::Release(release) => about(release.message, "releases"),
-        Intent::Extend(extend) => (Some(extend.message), format!("{actor} keeps #{} longer", extend.message)),
+        Intent::Extend(extend) => (Some(extend.message), format!("{actor} extends the lease of #{}", extend.message)),
         Intent::Retry(retry) => about(retry.message, "retries"),
         Intent::Drop(dropped) => about(dropped.message, "drops"),
         Intent::Close(close) => (Some(close.message), format!("{actor} closes the conversation of #{}", close.message)),
@@ -229,7 +229,7 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             (None, format!("{actor} archives {} conversations in {}", archive.conversations.len(), archive.file))
         }
         Intent::Redact(redact) => (None, format!("{actor} redacts records {}", positions(&redact.records))),
-        Intent::ContextCreate(create) => (None, format!("{actor} makes context {}", create.name)),
+        Intent::ContextCreate(create) => (None, format!("{actor} creates context {}", create.name)),
         Intent::ContextAppend(append) => (None, format!("{actor} appends to context {}", append.name)),
         Intent::ContextReplace(replace) => {
             (None, format!("{actor} changes context {}, version {}", replace.name, replace.if_version))
@@ -242,15 +242,15 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::Agree(agree) => about(agree.message, "agrees on"),
         Intent::Subscribe(subscribe) => (None, format!("{actor} subscribes to {}", subscribe.topic.as_str())),
         Intent::Reserve(reserve) => {
-            let how = if reserve.shared { " with others" } else { "" };
+            let how = if reserve.shared { " as shared" } else { "" };
             (None, format!("{actor} reserves {}{how} for {}", patterns(&reserve.patterns), length(reserve.for_ms)))
         }
         Intent::Unreserve(released) => {
             let whose = released.holder.map(|holder| format!(" of {holder}")).unwrap_or_default();
-            (None, format!("{actor} frees {}{whose}", patterns(&released.patterns)))
+            (None, format!("{actor} releases {}{whose}", patterns(&released.patterns)))
         }
         Intent::Prolong(prolong) => {
-            (None, format!("{actor} keeps {} for {} more", patterns(&prolong.patterns), length(prolong.for_ms)))
+            (None, format!("{actor} extends {} for {}", patterns(&prolong.patterns), length(prolong.for_ms)))
         }
         Intent::Unsubscribe(unsubscribe) => (None, format!("{actor} unsubscribes from {}", unsubscribe.topic.as_str())),
         Intent::SessionStart(start) => {
@@ -273,8 +273,8 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
             None => (None, format!("{actor} is not started ({})", hold.why)),
         },
         Intent::RunResume(resume) => match resume.message {
-            Some(number) => (Some(number), format!("{actor} lets {} be started for #{number}", resume.agent)),
-            None => (None, format!("{actor} lets {} be started again", resume.agent)),
+            Some(number) => (Some(number), format!("{actor} resumes {} for #{number}", resume.agent)),
+            None => (None, format!("{actor} resumes {}", resume.agent)),
         },
         Intent::WorkflowStart(start) => {
             let label = tables.workflow_at(record.position)?.map_or(start.name, |workflow| workflow.label);
@@ -283,22 +283,22 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
         Intent::WorkflowMark(mark) => {
             (None, format!("step {} of workflow {}: {}", mark.step, mark.workflow, mark.what))
         }
-        Intent::WorkflowEnd(end) => (None, format!("workflow {} is over: {}", end.workflow, end.how)),
-        Intent::WorkflowRetry(retry) => (None, format!("{actor} lets workflow {} try again", retry.workflow)),
+        Intent::WorkflowEnd(end) => (None, format!("workflow {} ended: {}", end.workflow, end.how)),
+        Intent::WorkflowRetry(retry) => (None, format!("{actor} retries workflow {}", retry.workflow)),
         Intent::HandlerTake(take) => {
-            let how = if take.token.is_some() { "keeps seeing" } else { "sees" };
-            (None, format!("{actor} {how} to rule {} for {}", take.rule, length(take.lease_ms)))
+            let how = if take.token.is_some() { "keeps" } else { "takes" };
+            (None, format!("{actor} {how} rule {} for {}", take.rule, length(take.lease_ms)))
         }
-        Intent::HandlerCursor(cursor) => (None, format!("rule {} has come to record {}", cursor.rule, cursor.position)),
+        Intent::HandlerCursor(cursor) => (None, format!("rule {} is at record {}", cursor.rule, cursor.position)),
         Intent::HandlerDead(dead) => (
             Some(dead.message),
-            format!("rule {} could not tell of #{} in {} attempts", dead.rule, dead.message, dead.attempts),
+            format!("rule {} could not report #{} in {} attempts", dead.rule, dead.message, dead.attempts),
         ),
-        Intent::HandlerRelease(release) => (None, format!("{actor} no longer sees to rule {}", release.rule)),
+        Intent::HandlerRelease(release) => (None, format!("{actor} releases rule {}", release.rule)),
         Intent::HandlerSettle(settle) => {
             let what = match settle.how {
-                Settling::Sent => "told of",
-                Settling::Dropped => "will not tell of",
+                Settling::Sent => "reported",
+                Settling::Dropped => "will not report",
             };
             (Some(settle.message), format!("rule {} {what} #{}", settle.rule, settle.message))
         }
@@ -320,7 +320,7 @@ fn other(tables: &Tables<'_>, record: &Record) -> Result<(Option<MessageNo>, Str
     })
 }
 
-/// None named is all of them.
+/// An empty list means all of them.
 fn patterns(patterns: &[Pattern]) -> String {
     match patterns {
         [] => "everything it reserved".to_owned(),

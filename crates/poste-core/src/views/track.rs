@@ -1,4 +1,4 @@
-//! The delivery ladder of a message, told truthfully: who has it, since when, and why.
+//! The deliveries of a message: who has each of them, since when, and why.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +30,12 @@ pub struct Track {
     pub conversation: Label,
     #[serde(serialize_with = "rfc3339")]
     pub stored_at: Timestamp,
-    /// None of a notice, which the office made itself.
+    /// Null for a notice of the office.
     pub origin: Option<Origin>,
     pub wants_response: bool,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
-    /// The file it is in, once its conversation was archived.
+    /// Its archive file, if its conversation is archived.
     pub archive: Option<String>,
     pub as_of: Position,
     pub deliveries: Vec<DeliveryView>,
@@ -46,7 +46,7 @@ pub struct Track {
 pub struct DeliveryView {
     pub recipient: String,
     pub state: State,
-    /// When it came into this state.
+    /// When it entered this state.
     #[serde(serialize_with = "rfc3339")]
     pub since: Timestamp,
     pub ready: bool,
@@ -65,7 +65,7 @@ pub struct DeliveryView {
     pub answered_at: Option<Timestamp>,
     /// The recipient's reply.
     pub answer: Option<MessageNo>,
-    /// Who holds it, or held it last.
+    /// The agent that holds it, or held it last.
     pub holder: Option<String>,
     pub session: Option<Session>,
     pub token: Option<Position>,
@@ -76,31 +76,31 @@ pub struct DeliveryView {
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Timestamp>,
     pub reason: Option<EndReason>,
-    /// When its missing response was told of.
+    /// When agents were notified of its missing response.
     #[serde(serialize_with = "rfc3339_option")]
     pub reminded_at: Option<Timestamp>,
-    /// When somebody decided to do nothing more about its bad end.
+    /// When the dead letter was dropped.
     #[serde(serialize_with = "rfc3339_option")]
     pub dropped_at: Option<Timestamp>,
     pub result: Option<ResultView>,
     /// Results that came after the lease was lost.
     pub late: Vec<ResultView>,
     pub history: Vec<Step>,
-    /// Attempts to wake whoever it is for, the oldest first.
+    /// Attempts to wake its recipient, the oldest first.
     pub wakes: Vec<WakeView>,
-    /// Why nobody has seen it yet, once it waits for longer than its type has patience.
+    /// Why it is still unseen, if it has waited longer than its type allows.
     pub unseen: Option<Unseen>,
     pub unconfirmed: bool,
 }
 
-/// What a recipient said when it ended the delivery.
+/// The result a recipient gave when it ended the delivery.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ResultView {
     pub position: Position,
     pub by: String,
     pub summary: Option<String>,
     pub text: String,
-    /// The text byte for byte, when it is no UTF-8.
+    /// The text byte for byte, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_base64: Option<String>,
     pub recommend: Option<String>,
@@ -117,11 +117,11 @@ pub struct Step {
     pub by: String,
     pub session: Option<Session>,
     pub origin: Option<Origin>,
-    /// What was said, for steps that say something.
+    /// The text of the step, if it has one.
     pub text: Option<String>,
 }
 
-/// The ladder of every recipient.
+/// The deliveries of a message, with their history.
 pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<Track>, Error> {
     store.view(|tables| {
         let Some(found) = rows(store, tables, number)? else { return Ok(None) };
@@ -164,12 +164,12 @@ fn delivery_view(
     own: &[EventRow],
     now: Timestamp,
 ) -> Result<DeliveryView, Error> {
-    // A reply or a forward is a message of its own; the ladder names it instead of repeating it.
+    // A reply or a forward is a message of its own, so it is named here and not repeated.
     let result = match (delivery.reason, delivery.ended_by) {
         (Some(EndReason::Done | EndReason::Acked | EndReason::Failed | EndReason::GateFailed), Some(position)) => {
             result_view(store, position)?
         }
-        // The last attempt may have been given up with a reason. One that ran out of time says nothing.
+        // The last attempt may have failed with a reason. One whose lease expired has none.
         (Some(EndReason::AttemptsExhausted), Some(position))
             if own.iter().any(|event| event.position == position && event.event == Event::AttemptFailed) =>
         {
@@ -216,7 +216,7 @@ fn delivery_view(
     })
 }
 
-/// The last step that was a change of state; before any, when it was stored.
+/// The time of the last change of state, or when the message was stored.
 fn since(message: &Message, events: &[EventRow]) -> Timestamp {
     let marks = [
         Event::Shown,
@@ -254,13 +254,13 @@ fn origin_of(store: &Store, position: Position) -> Result<Option<Origin>, Error>
     envelope(store, position)?.map(|record| Origin::of(store, &record.sealed.envelope)).transpose()
 }
 
-/// What a record's content says, in one line that fits a line.
+/// The content of a record in one short line.
 pub(super) fn said(store: &Store, position: Position) -> Result<Option<String>, Error> {
     let Found::Content(content) = content(store, position)? else { return Ok(None) };
     Ok(first_line(*content))
 }
 
-/// A result's summary, or what somebody wrote, in one line that fits a line.
+/// The summary of a result, or the first line of the text, shortened to fit a line.
 pub(super) fn first_line(content: Content) -> Option<String> {
     const CHARS_MAX: usize = 200;
     let text = content.summary.unwrap_or_else(|| content.body.text().into_owned());
@@ -272,7 +272,7 @@ pub(super) fn first_line(content: Content) -> Option<String> {
     Some(line)
 }
 
-/// All a record's content says.
+/// The whole text of a record.
 pub(super) fn whole_text(store: &Store, position: Position) -> Result<Option<String>, Error> {
     let Found::Content(content) = content(store, position)? else { return Ok(None) };
     Ok(Some(content.body.text().into_owned()))

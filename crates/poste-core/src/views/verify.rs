@@ -1,4 +1,4 @@
-//! Checking an office against itself: the chain, the content, and the tables against the refolded log.
+//! Verifies an office: the chain, the content, and the tables against the replayed log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +22,11 @@ pub struct VerifyReport {
     pub position: Position,
     pub chain: Digest,
     pub tables: Digest,
-    /// Everything that is wrong; empty when the office is sound.
+    /// All problems; empty if the office is sound.
     pub problems: Vec<Problem>,
 }
 
-/// What one problem is about, and with it what helps.
+/// What a problem is about, which determines how to fix it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
@@ -34,13 +34,13 @@ pub enum ProblemKind {
     Database,
     /// Records are missing or were changed.
     Log,
-    /// The tables are not what the log folds to; the log is whole.
+    /// The tables do not match the log; the log is intact.
     Tables,
-    /// What was sent with a record cannot be read.
+    /// The content of a record cannot be read.
     Content,
-    /// A file of the archive is missing or not what its record says.
+    /// An archive file is missing or does not match its record.
     Archive,
-    /// Something redacted still stands in a file.
+    /// Redacted content is still in a file.
     Unerased,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Display for Problem {
 }
 
 impl VerifyReport {
-    /// Every problem, in one line; empty when the office is sound.
+    /// All problems in one line; empty if the office is sound.
     pub fn told(&self) -> String {
         self.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
@@ -67,13 +67,13 @@ impl VerifyReport {
     }
 }
 
-/// Reads the whole log: time and answer grow with it.
+/// Reads the whole log, so the time grows with it.
 pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<VerifyReport, Error> {
     let (file, ours) = (store.version()?.schema, store.schema_version());
     if file > ours {
         return Err(Error::NeedsUpgrade { what: "verify", needed: file, ours });
     }
-    // Before the log is read: whoever writes meanwhile only makes it longer.
+    // Read before the log: a concurrent writer only makes the log longer.
     let rung = store.last_rung();
     store.read(|conn| {
         let mut report = VerifyReport {
@@ -88,15 +88,15 @@ pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<Verif
             report.add(ProblemKind::Database, format!("SQLite: {integrity}"));
         }
         if !check_shape(store.schema().shape_of(file)?, shape(conn)?, &mut report) {
-            return Ok(report); // what is read from a foreign table or view says nothing of the office
+            return Ok(report); // foreign tables or views tell nothing about the office
         }
         report.tables = digest(conn)?;
         if !check_log(store, conn, &mut report)? {
-            return Ok(report); // where a log ends that cannot be read nobody knows
+            return Ok(report); // the end of an unreadable log is unknown
         }
         if let Some(rung) = rung.filter(|rung| *rung > report.position) {
             let end = report.position;
-            report.add(ProblemKind::Log, format!("record {rung} was committed once, and the log ends at {end}"));
+            report.add(ProblemKind::Log, format!("record {rung} was committed, but the log ends at {end}"));
         }
         check_archives(store, &mut report)?;
         check_erasure(store, &mut report)?;
@@ -109,27 +109,27 @@ pub fn verify(store: &Store, mut progress: impl FnMut(Position)) -> Result<Verif
     })
 }
 
-/// Whether all tables, and nothing else that can be read as one, are those of an office. A trigger or a view would act
-/// or answer in their place with every command, and no digest of rows would show it.
+/// Whether the tables, and everything that can be read as one, are those of an office. A foreign trigger or view would
+/// act or answer in their place, and no digest of rows would show it.
 fn check_shape(expected: Shape, mut found: Shape, report: &mut VerifyReport) -> bool {
     const NAMED_MAX: usize = 20;
     let mut wrong = Vec::new();
     for (part, made) in expected {
         match found.remove(&part) {
             Some(found) if found == made => {}
-            Some(_) => wrong.push((part, "is not made as in an office")),
+            Some(_) => wrong.push((part, "differs from that of an office")),
             None => wrong.push((part, "is missing")),
         }
     }
-    wrong.extend(found.into_keys().map(|part| (part, "is no part of an office")));
+    wrong.extend(found.into_keys().map(|part| (part, "is not part of an office")));
     for (part, why) in wrong.iter().take(NAMED_MAX) {
-        // Names may come from a stranger, and be of any length.
+        // Names may come from anyone and have any length.
         let (kind, name): (String, String) =
             (part.kind.chars().take(8).collect(), part.name.chars().take(80).collect());
         report.add(ProblemKind::Database, format!("the {} {name:?} {why}", kind.escape_debug()));
     }
     if let Some(more @ 1..) = wrong.len().checked_sub(NAMED_MAX) {
-        report.add(ProblemKind::Database, format!("{more} more parts of the database are not those of an office"));
+        report.add(ProblemKind::Database, format!("{more} more parts of the database differ from those of an office"));
     }
     wrong.iter().all(|(part, _)| matches!(part.kind.as_str(), "index" | "trigger"))
 }
@@ -143,7 +143,7 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
             Ok(entry) => entry,
             Err(Error::Damaged(damage) | Error::DatabaseDamaged(damage)) => {
                 report.add(ProblemKind::Log, damage);
-                return Ok(false); // nothing after a damaged record can be trusted, nor folded
+                return Ok(false); // nothing after a damaged record can be trusted or replayed
             }
             Err(error) => return Err(error),
         };
@@ -161,7 +161,7 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
         report.records += 1;
         if !store.tables()?.keeps_content(position)? {
             if content_row(conn, position)?.is_some() {
-                report.add(ProblemKind::Tables, format!("record {position}: it was refused and its content is there"));
+                report.add(ProblemKind::Tables, format!("record {position}: it was refused, but its content exists"));
             }
             continue;
         }
@@ -174,10 +174,10 @@ fn check_log(store: &Store, conn: &rusqlite::Connection, report: &mut VerifyRepo
     Ok(true)
 }
 
-/// Copies that were made with a message or a result are still there, whole.
+/// Checks that the attached copies of a message or a result exist and are intact.
 fn check_attachments(store: &Store, record: &Record, report: &mut VerifyReport) -> Result<(), Error> {
     if store.tables()?.redaction(record.position)?.is_some() {
-        return Ok(()); // the copies went with the words
+        return Ok(()); // the copies were erased with the content
     }
     let attached = record.sealed.attached();
     for (digest, path) in attached.iter().filter_map(|artifact| Some((artifact.digest?, &artifact.path))) {
@@ -201,18 +201,18 @@ fn check_content(
     let tables = store.tables()?;
     if tables.redaction(position)?.is_some() {
         if content_row(store.conn(), position)?.is_some() {
-            report.add(ProblemKind::Tables, format!("record {position}: its content was redacted and is still there"));
+            report.add(ProblemKind::Tables, format!("record {position}: its content was redacted, but still exists"));
         }
         return Ok(());
     }
     if tables.archive_of_content(position)?.is_some() {
-        return Ok(()); // looked at with its archive
+        return Ok(()); // checked with its archive
     }
     let bytes = match content_row(store.conn(), position)? {
         Some(ContentRow { bytes: Some(bytes), subject }) => {
-            // What listings show is a copy of what is in the content.
+            // Listings show a copy of the subject.
             if Content::decode(&bytes).is_ok_and(|content| content.subject != subject) {
-                report.add(ProblemKind::Content, format!("record {position}: its subject is not the one it was given"));
+                report.add(ProblemKind::Content, format!("record {position}: its subject was changed"));
             }
             Some(bytes)
         }
@@ -227,7 +227,7 @@ fn check_content(
     Ok(())
 }
 
-/// Large content is a file of its own, whole under its name.
+/// Checks large content, which is in a file named by its digest.
 fn check_blob(
     store: &Store,
     position: Position,
@@ -251,7 +251,7 @@ fn check_bytes(position: Position, expected: &crate::log::ContentRef, bytes: &[u
     }
 }
 
-/// Every archive is the file its record tells of, and holds what left the database.
+/// Checks that every archive matches its record and contains what left the database.
 fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
     let tables = store.tables()?;
     let Some(archives) = store.archives() else { return Ok(()) };
@@ -274,7 +274,7 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
             match line.content {
                 Some(_) if is_redacted => report.add(
                     ProblemKind::Unerased,
-                    format!("record {}: its content was redacted and is still archived", line.position),
+                    format!("record {}: its content was redacted, but is still archived", line.position),
                 ),
                 Some(content) => check_bytes(line.position, &expected, content.as_bytes(), report),
                 None if is_redacted => {}
@@ -285,23 +285,23 @@ fn check_archives(store: &Store, report: &mut VerifyReport) -> Result<(), Error>
         match checked {
             Ok(now) if (now.lines, now.digest) == (archive.lines, archive.digest) => {}
             Ok(_) => {
-                report.add(ProblemKind::Archive, format!("the archive {} is not what its record says", archive.file));
+                report.add(ProblemKind::Archive, format!("the archive {} does not match its record", archive.file));
             }
             Err(Error::Damaged(damage)) => {
                 report.add(ProblemKind::Archive, damage);
-                continue; // what is missing in a file that could not be read to its end says nothing
+                continue; // in a file that could not be read to its end, missing lines tell nothing
             }
             Err(error) => return Err(error),
         }
         let lost = messages.iter().map(|number| format!("message {number}"));
         for lost in lost.chain(contents.iter().map(|position| format!("the content of record {position}"))) {
-            report.add(ProblemKind::Archive, format!("{lost} was archived and is not in the archive {}", archive.file));
+            report.add(ProblemKind::Archive, format!("{lost} was archived but is not in the archive {}", archive.file));
         }
     }
     Ok(())
 }
 
-/// Content was erased from the tables with its record; from the files around them only by what comes after it.
+/// Content is erased from the tables with its record, from other files only afterwards.
 fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> {
     if let Some(told) = unfinished_erasure(store)? {
         report.add(ProblemKind::Unerased, told);
@@ -310,7 +310,7 @@ fn check_erasure(store: &Store, report: &mut VerifyReport) -> Result<(), Error> 
 }
 
 pub(crate) fn unfinished_erasure(store: &Store) -> Result<Option<String>, Error> {
-    let told = |position| format!("record {position}: what it redacts is not erased from every file yet");
+    let told = |position| format!("record {position}: the content it redacts is not erased from every file yet");
     Ok(store.unerased()?.map(told))
 }
 
@@ -322,7 +322,7 @@ fn compare(conn: &rusqlite::Connection, fresh: &Store, report: &mut VerifyReport
     let theirs: BTreeMap<_, _> = digest_by_table(fresh.conn())?.into_iter().collect();
     for table in ours.keys().chain(theirs.keys()).collect::<BTreeSet<_>>() {
         if ours.get(table) != theirs.get(table) {
-            report.add(ProblemKind::Tables, format!("table {table} is not what the log folds to"));
+            report.add(ProblemKind::Tables, format!("table {table} does not match the log"));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Who can be woken for what, how that was tried, and why a message is still unseen.
+//! Agents that can be woken, attempts to wake them, and why a message is still unseen.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +23,17 @@ pub struct WakeView {
     pub position: Position,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// Who asked for it.
+    /// The agent that requested it.
     pub by: Name,
-    /// Who was to be woken.
+    /// The agent to be woken.
     pub agent: Name,
     pub how: WakeWay,
     pub outcome: WakeOutcome,
-    /// Why it failed, or what else was said of it.
+    /// Why it failed, or another remark.
     pub reason: Option<String>,
 }
 
-/// A delivery that has waited unseen for longer than its type has patience.
+/// A delivery that has waited unseen longer than its type allows.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Unseen {
     #[serde(serialize_with = "rfc3339")]
@@ -42,7 +42,7 @@ pub struct Unseen {
     pub why: String,
 }
 
-/// The attempt a record is.
+/// The attempt that a record is about.
 pub(super) fn wake_at(store: &Store, position: Position) -> Result<Option<Wake>, Error> {
     let Some(record) = envelope(store, position)? else { return Ok(None) };
     Ok(match record.sealed.intent() {
@@ -68,7 +68,7 @@ pub(super) fn wakes(store: &Store, events: &[EventRow]) -> Result<Vec<WakeView>,
     Ok(found)
 }
 
-/// Whether a delivery waits unseen for too long, and as far as can be told why.
+/// Whether a delivery has waited unseen for too long, and why, as far as known.
 pub(super) fn unseen(
     (store, tables): (&Store, &Tables<'_>),
     message: &Message,
@@ -112,11 +112,11 @@ fn why(
     }
     let Some(session) = running.first() else {
         let ids: Vec<&str> = gone.iter().map(|session| session.id.as_str()).collect();
-        return Ok(format!("the process of session {} is gone", ids.join(", ")));
+        return Ok(format!("the process of session {} has ended", ids.join(", ")));
     };
     let who = if running.len() == 1 { session.agent.to_string() } else { format!("{} live members", running.len()) };
     if matches!(message.urgency, Urgency::Session | Urgency::Later) {
-        return Ok(format!("nobody rings for urgency {}; {who} has not looked", message.urgency));
+        return Ok(format!("urgency {} does not ring; {who} has not looked", message.urgency));
     }
     Ok(match wakes.last() {
         Some(WakeView { outcome: WakeOutcome::Failed, how, reason, .. }) => {
@@ -125,17 +125,17 @@ fn why(
         }
         Some(wake) => format!("{} was asked to wake ({}) and has not looked since", wake.agent, wake.how),
         None if message.urgency == Urgency::Turn => {
-            format!("nobody rings for urgency turn; {who} has made no tool call that shows mail, or has no hooks")
+            format!("urgency turn does not ring; {who} has made no tool call that shows mail, or has no hooks")
         }
-        None => format!("nobody tried to wake {who}"),
+        None => format!("no attempt was made to wake {who}"),
     })
 }
 
 fn no_session(tables: &Tables<'_>, address: &Address, members: &[Name]) -> Result<String, Error> {
     if address.is_group() {
         return Ok(match members.len() {
-            0 => format!("nobody is {address} any more"),
-            count => format!("none of the {count} who are {address} has a live session"),
+            0 => format!("{address} has no active members"),
+            count => format!("none of the {count} members of {address} has a live session"),
         });
     }
     let human = match members.first() {
@@ -143,12 +143,12 @@ fn no_session(tables: &Tables<'_>, address: &Address, members: &[Name]) -> Resul
         None => false,
     };
     Ok(match human {
-        true => format!("{address} is a person, whom nobody rings, and has no live session"),
+        true => format!("{address} is a person, who is never rung, and has no live session"),
         false => format!("{address} has no live session"),
     })
 }
 
-/// Who may take what is sent to an address. The sender of a group's mail may not.
+/// The agents that may take mail to an address. The sender of mail to a group may not.
 fn members(tables: &Tables<'_>, address: &Address, sender: &Name) -> Result<Vec<Name>, Error> {
     let mut members = tables.members(address)?;
     members.retain(|member| !address.is_group() || member != sender);
@@ -169,7 +169,7 @@ pub struct LiveSession {
     pub presence: Presence,
     pub program: String,
     pub host: String,
-    /// It was started on another machine, which rings it.
+    /// It was started on another machine, which must ring it.
     pub elsewhere: bool,
 }
 
@@ -181,23 +181,23 @@ impl LiveSession {
     }
 }
 
-/// Mail that waits for somebody.
+/// Mail that waits for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingMail {
     pub number: MessageNo,
     pub urgency: Urgency,
-    /// It was put before this agent, in whatever session.
+    /// It was shown to this agent, in any session.
     pub shown: bool,
 }
 
-/// The session somebody could be woken in.
+/// The session an agent could be woken in.
 pub fn sleeper(store: &Store, agent: &Name) -> Result<Sleeper, Error> {
     let session = store.tables()?.live_session(agent)?.map(|row| LiveSession::new(store, row)).transpose()?;
     Ok(Sleeper { agent: agent.clone(), session })
 }
 
-/// Who would have to be woken for a message: whoever it waits for by name, and of a group those who run. `None`: there is no
-/// such message, or it is archived.
+/// The agents to wake for a message: recipients by name, and the members of a group that have a live session. `None`:
+/// there is no such message, or it is archived.
 pub fn sleepers(store: &Store, number: MessageNo) -> Result<Option<Vec<Sleeper>>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
@@ -223,7 +223,7 @@ fn waits(delivery: &Delivery) -> bool {
     delivery.state == State::Pending && delivery.ready
 }
 
-/// The mail that waits for an agent and nobody holds, the most urgent first; at most so many.
+/// Unclaimed mail for an agent, the most urgent first; at most `limit`.
 pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<WaitingMail>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
@@ -233,7 +233,7 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
             for delivery in tables.claimable(&address, &[], u32::try_from(limit).unwrap_or(u32::MAX), &agent.name)? {
                 let Some(message) = tables.message(delivery.message)? else { continue };
                 let shown = tables.was_shown_to(delivery.number, &agent.name)?;
-                // What came by name and by group is one message.
+                // Mail that came by name and by group is one message.
                 if found.iter().all(|known| known.number != message.number) {
                     found.push(WaitingMail { number: message.number, urgency: message.urgency, shown });
                 }
@@ -245,7 +245,8 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
     })
 }
 
-/// Who has to be rung for mail at an address: whoever reads it and runs on this machine. Where nobody runs, this is one look into an index.
+/// The agents to ring for mail at an address: its readers with a live session on this machine. If there are no live
+/// sessions, this takes one index lookup.
 pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Vec<Sleeper>, Error> {
     let tables = store.tables()?;
     if !tables.somebody_runs()? {
@@ -262,8 +263,8 @@ pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Ve
     Ok(sleepers)
 }
 
-/// The messages an agent is owed a ring for: they ring, can be claimed, and since then it was neither shown them nor rung for
-/// them. By number.
+/// The messages an agent is owed a ring for, by number: they ring, can be claimed, and since then were neither shown to
+/// the agent nor rung for.
 pub fn owed_mail(store: &Store, name: &Name) -> Result<BTreeSet<MessageNo>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;
@@ -277,7 +278,7 @@ pub fn owed_mail(store: &Store, name: &Name) -> Result<BTreeSet<MessageNo>, Erro
     })
 }
 
-/// Whether a waiter of this session still has to tell of a message: the session was not shown it, and it does not wait for
+/// Whether a waiter of this session must still report a message: it was not shown to the session, and does not wait for
 /// the next session.
 pub fn is_news_to(store: &Store, number: MessageNo, agent: &Name, session: &Session) -> Result<bool, Error> {
     let tables = store.tables()?;
@@ -292,8 +293,9 @@ pub fn is_news_to(store: &Store, number: MessageNo, agent: &Name, session: &Sess
     Ok(true)
 }
 
-/// Agents that run on this machine and are owed a ring for mail that was stored by then, each with the oldest of it. Looks at
-/// the index of owed rings once for each address of each agent that runs, however much mail there is.
+/// Agents with a live session on this machine that are owed a ring for mail stored by a time, each with its oldest such
+/// message. Takes one lookup in the index of owed rings per address of each of these agents, regardless of the amount
+/// of mail.
 pub fn owed_rings(store: &Store, by: Timestamp) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
     store.read(|conn| {
         let tables = Tables::load(conn)?;

@@ -1,4 +1,4 @@
-//! Workflows as people and engines look at them: every step, what was sent for it, and what came back.
+//! Workflows for people and engines: every step with its messages and results.
 
 use std::collections::BTreeMap;
 
@@ -20,21 +20,21 @@ use crate::store::tables::{
 use crate::text::{Label, Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
 
-/// A workflow, or messages that only say they belong to one.
+/// A workflow, or messages that only carry its label.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct WorkflowView {
     pub workflow: Label,
     /// The definition it was started from; none for messages that only carry its label.
     pub name: Option<Label>,
     pub state: WorkflowState,
-    /// Who speaks for it.
+    /// The agent in whose name it sends.
     pub owner: Option<Name>,
     pub lead: Option<Name>,
     #[serde(serialize_with = "rfc3339")]
     pub started_at: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Timestamp>,
-    /// Why it ended as it did, as far as somebody said so.
+    /// Why it ended, if a reason was given.
     pub reason: Option<String>,
     #[schemars(with = "Option<String>")]
     pub digest: Option<Digest>,
@@ -52,7 +52,7 @@ impl WorkflowView {
         self.steps.iter().find(|step| step.key == key)
     }
 
-    /// How many steps need nothing more.
+    /// Number of steps that need nothing more.
     pub fn settled(&self) -> usize {
         self.steps.iter().filter(|step| step.is_settled()).count()
     }
@@ -62,18 +62,18 @@ impl WorkflowView {
 pub struct StepView {
     pub key: Label,
     pub state: StepState,
-    /// Of a loop; 1 without one.
+    /// The round of a loop; 1 without a loop.
     pub round: u32,
     pub max_rounds: u32,
     pub granted: u32,
     pub needs: Vec<Label>,
-    /// The step that stands in for it when it fails.
+    /// The step that replaces it when it fails.
     pub instead: Option<Label>,
     #[serde(serialize_with = "rfc3339_option")]
     pub marked_at: Option<Timestamp>,
-    /// Why it waits, failed or was left out.
+    /// Why it waits, failed or was skipped.
     pub reason: Option<String>,
-    /// What was sent for it, the oldest first.
+    /// Messages sent for it, the oldest first.
     pub tasks: Vec<TaskView>,
     #[serde(skip)]
     pub again: Vec<Label>,
@@ -84,12 +84,12 @@ impl StepView {
         matches!(self.state, StepState::Done | StepState::Skipped | StepState::Failed)
     }
 
-    /// What it was sent in its newest round.
+    /// The messages of its newest round.
     pub fn current(&self) -> impl Iterator<Item = &TaskView> {
         self.tasks.iter().filter(|task| task.round == self.round)
     }
 
-    /// Somebody has it, or it waits in an inbox.
+    /// An agent has it, or it waits in an inbox.
     pub fn is_running(&self) -> bool {
         self.current().any(|task| task.state == TaskState::Open)
     }
@@ -105,38 +105,38 @@ pub struct TaskView {
     pub of: u32,
     pub attempt: u32,
     pub to: Option<String>,
-    /// Who took it.
+    /// The agent that took it.
     pub by: Option<Name>,
     pub state: TaskState,
-    /// Of its delivery.
+    /// The state of its delivery.
     pub delivery: Option<State>,
     pub why: Option<EndReason>,
     #[serde(serialize_with = "rfc3339")]
     pub sent_at: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub ended_at: Option<Timestamp>,
-    /// The earlier message it has to wait for.
+    /// The earlier message it waits for.
     pub held_by: Option<MessageNo>,
-    /// What was decided, of a question.
+    /// The decision of a question.
     pub choice: Option<Word>,
-    /// The choices of a question nobody has decided yet.
+    /// The choices of an open question.
     pub choices: Vec<Word>,
     pub result: Option<TaskResult>,
 }
 
-/// What came back.
+/// The result of a message of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TaskResult {
-    /// The message that answers, if it was a reply.
+    /// The answering message, if it was a reply.
     pub message: Option<MessageNo>,
     pub summary: Option<String>,
     pub text: String,
-    /// Structured, as it was given.
+    /// The structured part, as given.
     #[serde(serialize_with = "as_json")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub payload: Option<String>,
     pub files: Vec<Artifact>,
-    /// What it said was erased.
+    /// The content was erased.
     pub redacted: bool,
 }
 
@@ -158,19 +158,19 @@ pub struct WorkflowLine {
     pub ended_at: Option<Timestamp>,
     pub steps: usize,
     pub settled: usize,
-    /// What is done, waited for or in the way now.
+    /// Steps that are running, waiting or failed now.
     pub now: Vec<Label>,
 }
 
-/// What a workflow was started with, for whoever goes on with it.
+/// The content a workflow was started with, for advancing it.
 #[derive(Debug, Clone)]
 pub enum Began {
     With(Box<Content>),
-    /// It was erased, or cannot be read: nobody can go on with it.
+    /// It was erased or cannot be read, so the workflow cannot be advanced.
     Gone,
 }
 
-/// The workflow of this name, or, if none was started under it, the messages that carry it.
+/// The workflow with this label, or, if none was started, the messages that carry the label.
 pub fn workflow(store: &Store, label: &Label) -> Result<Option<WorkflowView>, Error> {
     store.view(|tables| match tables.workflow(label)? {
         Some(row) => view(store, tables, row).map(Some),
@@ -178,8 +178,7 @@ pub fn workflow(store: &Store, label: &Label) -> Result<Option<WorkflowView>, Er
     })
 }
 
-/// Workflows that are not over, or the one that is asked for, the oldest first: only what is under way of each and never
-/// what was said, so it costs little to ask.
+/// Open workflows, or only the given one, oldest first. Cheap: only the open steps of each, and no content.
 pub fn open_workflows(store: &Store, only: Option<&Label>) -> Result<Vec<WorkflowView>, Error> {
     let outline = |tables: &Tables<'_>, row: WorkflowRow| {
         let steps = tables.steps_of_workflow(row.number)?;
@@ -214,7 +213,7 @@ pub fn workflow_began(store: &Store, workflow: &WorkflowView) -> Result<Began, E
     })
 }
 
-/// The newest workflows, open ones and what was started without a definition included.
+/// The newest workflows, including those without a definition.
 pub fn workflows(store: &Store, all: bool, limit: usize) -> Result<Vec<WorkflowLine>, Error> {
     store.view(|tables| {
         let rows = match all {
@@ -277,7 +276,7 @@ fn view(store: &Store, tables: &Tables<'_>, row: WorkflowRow) -> Result<Workflow
     }
     let why = |position: Option<Position>| position.map(|position| reason(store, position)).transpose();
     let ended = match row.ended_by.map(|position| intent_at(store, position)).transpose()?.flatten() {
-        Some(Intent::Retire(_)) => Some(format!("{} spoke for it and retired, and nobody else leads it", row.owner)),
+        Some(Intent::Retire(_)) => Some(format!("its owner {} retired, and it has no lead", row.owner)),
         _ => why(row.ended_by)?.flatten(),
     };
     let mut view = assemble(row, &steps, tasks);
@@ -317,10 +316,10 @@ fn assemble(row: WorkflowRow, steps: &[StepRow], mut tasks: BTreeMap<u32, Vec<Ta
     }
 }
 
-/// What a record says, in one line; nothing if it cannot be read.
+/// The text of a record in one line; `None` if it cannot be read.
 fn reason(store: &Store, position: Position) -> Result<Option<String>, Error> {
     Ok(match or_damage(content(store, position))? {
-        // Of a message the text is for whoever gets it; why is said in its summary.
+        // The text of a message is for its recipient; the reason is in its summary.
         Ok(Found::Content(content)) if !content.subject.is_empty() => content.summary,
         Ok(Found::Content(content)) => first_line(*content),
         Ok(Found::Redacted(_)) => Some("(redacted)".to_owned()),
@@ -328,7 +327,7 @@ fn reason(store: &Store, position: Position) -> Result<Option<String>, Error> {
     })
 }
 
-/// A task without its delivery and what was said.
+/// A task without its delivery and result.
 fn task_outline(task: &TaskRow, approval: Option<Approval>) -> TaskView {
     TaskView {
         message: task.message,
@@ -353,13 +352,13 @@ fn task_outline(task: &TaskRow, approval: Option<Approval>) -> TaskView {
 
 fn task_view(store: &Store, tables: &Tables<'_>, task: &TaskRow) -> Result<TaskView, Error> {
     let mut view = task_outline(task, tables.approval(task.message)?);
-    // What is archived and cannot be read must not hide how the workflow went.
+    // An unreadable archive must not hide the course of the workflow.
     let found = or_damage(rows(store, tables, task.message))?.ok().flatten();
     let delivery = found.and_then(|MessageRows { deliveries, .. }| deliveries.into_iter().next());
     if let Some(delivery) = delivery {
         read_delivery(store, tables, &mut view, &delivery)?;
     }
-    // A decision that nobody said more about is what it came to.
+    // Without a note, the choice is the result.
     if let (Some(choice), Some(result)) = (&view.choice, &mut view.result)
         && result.text.trim().is_empty()
         && !result.redacted
@@ -376,7 +375,7 @@ fn read_delivery(store: &Store, tables: &Tables<'_>, view: &mut TaskView, delive
     view.why = delivery.reason;
     view.result = match (delivery.answer, delivery.ended_by) {
         (Some(first), ended_by) if delivery.state == State::Done => {
-            // Whoever asked something first answered with what ended it, or with the last word before that.
+            // A recipient may reply with questions first: the answer is the last reply before the delivery ended.
             let last = tables.maybe(
                 "SELECT number FROM messages WHERE reply_to = ?1 AND sender = ?2 AND position <= ?3 AND notice IS NULL
                  ORDER BY number DESC LIMIT 1",
@@ -401,7 +400,7 @@ fn intent_at(store: &Store, position: Position) -> Result<Option<Intent>, Error>
 
 fn result(store: &Store, position: Position, message: Option<MessageNo>) -> Result<Option<TaskResult>, Error> {
     let intent = intent_at(store, position)?;
-    // Only who had it says what came of it: a tick, or whoever ended the workflow, speaks of something else.
+    // Only a record of the recipient has a result, not a tick or the end of the workflow.
     let Some(intent) = intent.filter(|intent| {
         message.is_some()
             || matches!(intent, Intent::Done(_) | Intent::Fail(_) | Intent::Ack(_) | Intent::GateResult(_))
@@ -438,7 +437,7 @@ fn carried(tables: &Tables<'_>, limit: usize) -> Result<Vec<Label>, Error> {
     tables.column(sql, [limit])
 }
 
-/// Messages of one label are a workflow of their own: the steps are what they say.
+/// Messages that carry one label, shown as a workflow with the steps they name.
 fn by_label(store: &Store, tables: &Tables<'_>, label: &Label) -> Result<Option<WorkflowView>, Error> {
     let sql = "SELECT number FROM messages WHERE workflow = ?1 AND notice IS NULL AND step IS NOT NULL
                ORDER BY number LIMIT 1000";
@@ -461,7 +460,7 @@ fn by_label(store: &Store, tables: &Tables<'_>, label: &Label) -> Result<Option<
     for step in &mut steps {
         step.state = carried_state(&step.tasks);
     }
-    // By number where they have one, then in the order they came.
+    // Numbered steps by number, then the others in their order.
     steps.sort_by_key(|step| step.key.as_str().parse::<u32>().unwrap_or(u32::MAX));
     let is_over = steps.iter().all(StepView::is_settled);
     let failed = steps.iter().any(|step| step.state == StepState::Failed);
@@ -502,12 +501,12 @@ fn carried_step(key: Label, task: TaskView) -> StepView {
     }
 }
 
-/// Sent to several, a step is done when each of them is.
+/// A step that was sent to several recipients is done when all of them are.
 fn carried_state(tasks: &[TaskView]) -> StepState {
     if tasks.iter().any(|task| task.state == TaskState::Open) {
         return StepState::Open;
     }
-    // The newest message of a step is how it went in the end.
+    // The newest message of a step decides.
     let newest = tasks.iter().map(|task| task.message).max();
     let mut last = tasks.iter().filter(|task| Some(task.message) == newest);
     if last.all(|task| task.state == TaskState::Done) { StepState::Done } else { StepState::Failed }

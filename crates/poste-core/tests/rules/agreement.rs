@@ -146,7 +146,7 @@ fn only_a_party_proposes_anew_and_passing_on_proposes_nothing() {
     let forward = accepted(desk.post("cy", Send { ends: Some(ends), ..letter("eve", "interface_contract") })).number;
     assert_eq!(desk.agreement(proposal).superseded_by, None);
     let why = refused(desk.agree("eve", forward), Code::NotAllowed);
-    assert!(why.contains(&format!("passes message {proposal} on")), "{why}");
+    assert!(why.contains(&format!("forwards message {proposal}")), "{why}");
     accepted(desk.agree_by("cy", Agree { message: proposal, mail: answer_to(proposal) }));
     assert!(desk.agreement(proposal).agreed);
 }

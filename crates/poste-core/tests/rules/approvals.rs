@@ -128,7 +128,7 @@ fn only_a_recipient_answers_once_with_what_is_offered() {
     assert_eq!(told, "maybe is not offered; the choices are approve, deny");
     accepted(decide(&mut desk, "lead", number, "deny"));
     let told = refused(decide(&mut desk, "lead", number, "approve"), Code::Ended);
-    assert_eq!(told, format!("question {number} was decided by lead already: deny"));
+    assert_eq!(told, format!("question {number} was already decided by lead: deny"));
     let plain = desk.send("coder", "lead", "question");
     refused(decide(&mut desk, "lead", plain, "approve"), Code::UnknownMessage);
     refused(decide(&mut desk, "lead", MessageNo(99), "approve"), Code::UnknownMessage);
@@ -251,7 +251,7 @@ fn a_reply_talks_about_it_and_done_or_forward_do_not_end_it() {
     accepted(desk.ack("lead", number));
     assert_eq!(desk.state(number), State::Pending);
     let told = refused(desk.done("lead", number), Code::NeedsAnswer);
-    assert_eq!(told, format!("message {number} wants a decision: approve, deny"));
+    assert_eq!(told, format!("message {number} needs a decision: approve, deny"));
     refused(desk.post("lead", answer_and_finish(number)), Code::NeedsAnswer);
     let ends = Some(Ends { message: number, how: EndsHow::Forwarded, token: None });
     refused(desk.post("lead", Send { ends, ..letter("other", "question") }), Code::NeedsAnswer);

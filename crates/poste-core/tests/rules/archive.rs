@@ -159,7 +159,7 @@ fn refused_because_of(happens: impl FnOnce(&mut Desk, MessageNo)) {
     let archive = desk.write_archive();
     assert_eq!(archive.conversations.len(), 1);
     happens(&mut desk, number);
-    says(&refused(desk.propose_archive("lead", &archive), Code::NotFinished), "went on after record");
+    says(&refused(desk.propose_archive("lead", &archive), Code::NotFinished), "continued after record");
     desk.office.discard_archive(&archive).expect("the file is taken back");
     let last = desk.head();
     let (before, told) = (desk.all_views([number]), desk.timeline_to(last));

@@ -259,7 +259,7 @@ fn a_snapshot_that_brings_a_trigger_is_refused() {
     });
     let path = beside(&desk, "elsewhere");
     let error = restore_at(&desk, &copy, &path, false).unwrap_err().to_string();
-    assert!(error.contains("the trigger \"quiet\" is no part of an office"), "{error}");
+    assert!(error.contains("the trigger \"quiet\" is not part of an office"), "{error}");
     assert!(!path.exists());
     assert_no_leftovers(&desk);
 }

@@ -38,7 +38,7 @@ fn whoever_takes_part_may_close_and_so_may_a_human() {
 #[test]
 fn others_may_not_close_nor_strangers_nor_the_retired() {
     let (mut desk, first, second) = desk();
-    says(&refused(desk.close("dot", first), Code::NotAllowed), "only who takes part");
+    says(&refused(desk.close("dot", first), Code::NotAllowed), "only participants");
     refused(desk.close("ghost", first), Code::UnknownAgent);
     accepted(desk.retire("ann", "cy"));
     refused(desk.close("cy", second), Code::Retired);
@@ -162,8 +162,8 @@ fn closing_twice_is_refused_once_nothing_is_open() {
     let mut desk = Desk::with(&["lead", "bob"]);
     let number = desk.send("lead", "bob", "directive");
     accepted(desk.close("lead", number));
-    says(&refused(desk.close("lead", number), Code::NothingToDo), "closed already");
-    says(&refused(desk.close("bob", number), Code::NothingToDo), "closed already");
+    says(&refused(desk.close("lead", number), Code::NothingToDo), "already closed");
+    says(&refused(desk.close("bob", number), Code::NothingToDo), "already closed");
 }
 
 #[test]

@@ -237,7 +237,7 @@ fn a_place_without_a_folder_is_named() {
     only(&desk, Severity::Problem, "not_an_office");
     fs::remove_file(&desk.place.path).unwrap();
     std::os::unix::fs::symlink("nowhere", &desk.place.path).unwrap();
-    assert!(only(&desk, Severity::Problem, "not_an_office").what.contains("leads nowhere"));
+    assert!(only(&desk, Severity::Problem, "not_an_office").what.contains("dangling link"));
 }
 
 // ── Archives ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -555,7 +555,7 @@ fn a_log_that_ends_before_the_bell_has_lost_records() {
     set_mode(&database, 0o600);
     let finding = &found(&desk, "lost")[0];
     assert_eq!(finding.severity, Severity::Problem);
-    assert!(finding.what.contains("ends at record 3, and record 4 was stored"), "{}", finding.what);
+    assert!(finding.what.contains("ends at record 3, but record 4 was stored"), "{}", finding.what);
 }
 
 #[test]
@@ -565,7 +565,7 @@ fn what_a_newer_program_asks_is_told_as_upgrade() {
     tamper(&desk, "PRAGMA user_version = 2");
     assert_eq!(found(&desk, "version")[0].severity, Severity::Note, "it may be used");
     tamper(&desk, "UPDATE meta SET value = 2 WHERE key = 'min_writer'");
-    assert!(found(&desk, "version")[0].meaning.contains("can look"));
+    assert!(found(&desk, "version")[0].meaning.contains("can read it"));
     tamper(&desk, "UPDATE meta SET value = 2 WHERE key = 'min_reader'; DROP TABLE deliveries");
     let finding = only(&desk, Severity::Problem, "version");
     assert_eq!(finding.advice.as_deref(), Some("upgrade poste"));
@@ -709,7 +709,7 @@ fn a_claim_of_somebody_who_is_gone_is_a_problem() {
     let number = desk.send("ann", "bob", "directive");
     accepted(desk.claim("bob", number));
     tamper(&desk, "UPDATE agents SET retired_at = 1 WHERE name = 'bob'");
-    assert!(found(&desk, "claim")[0].what.contains("held by bob, who is not active"));
+    assert!(found(&desk, "claim")[0].what.contains("held by bob, which is not active"));
 }
 
 fn make_pipe(path: &std::path::Path) {

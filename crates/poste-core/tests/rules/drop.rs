@@ -70,7 +70,7 @@ fn what_did_not_end_badly_cannot_be_dropped() {
 fn dropping_twice_is_refused() {
     let (mut desk, number) = failed();
     accepted(desk.drop_bad("lead", number));
-    says(&refused(desk.drop_bad("ann", number), Code::NothingToDo), "dropped already");
+    says(&refused(desk.drop_bad("ann", number), Code::NothingToDo), "already dropped");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn the_sender_may_retry_and_it_is_gated_anew() {
 fn who_was_stopped_by_its_gates_has_not_lost_a_lease() {
     let (mut desk, number, token) = claimed_draft();
     accepted(say(&mut desk, "bob", result(number, token, &[false])));
-    says(&refused(desk.done_with("bob", number, Some(token)), Code::Ended), "is returned already");
+    says(&refused(desk.done_with("bob", number, Some(token)), Code::Ended), "is already returned");
     refused(say(&mut desk, "bob", result(number, token, &[true])), Code::Ended);
 }
 

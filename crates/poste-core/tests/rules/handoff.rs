@@ -112,7 +112,7 @@ fn only_the_receiver_accepts_and_only_once() {
     }
     accepted(desk.accept("bob", acceptance(number, &[], &[])));
     let why = refused(desk.accept("bob", acceptance(number, &[], &[])), Code::Ended);
-    assert_eq!(why, format!("handoff {number} is accepted by bob already"));
+    assert_eq!(why, format!("handoff {number} is already accepted by bob"));
     refused(desk.reject("bob", number), Code::Ended);
     refused(desk.withdraw("ann", number), Code::Ended);
 }
@@ -138,8 +138,8 @@ fn every_check_must_be_made_and_every_command_succeed() {
     let mut desk = crew();
     let number = desk.offered("ann", "bob", 2, 2);
     let cases: [(&[u32], &[bool], &str); 4] = [
-        (&[1], &[true, true], "these checks are not made: 2"),
-        (&[], &[true, true], "these checks are not made: 1, 2"),
+        (&[1], &[true, true], "are not done: 2"),
+        (&[], &[true, true], "are not done: 1, 2"),
         (&[1, 2], &[true, false], "command 2 of handoff"),
         (&[1, 2], &[true], "not every command"),
     ];
@@ -242,7 +242,7 @@ fn a_request_without_a_package_is_ordinary_mail() {
     let mut desk = crew();
     let number = desk.send("ann", "bob", "handoff_request");
     let why = refused(desk.accept("bob", acceptance(number, &[], &[])), Code::NoHandoff);
-    assert_eq!(why, format!("message {number} is no handoff"));
+    assert_eq!(why, format!("message {number} is not a handoff"));
     refused(desk.withdraw("ann", number), Code::NoHandoff);
     accepted(desk.done("bob", number));
     refused(desk.withdraw("ann", MessageNo(99)), Code::UnknownMessage);

@@ -180,7 +180,7 @@ fn what_came_back_after_a_claim_must_be_claimed_again_before_it_is_finished() {
     let number = desk.send("ann", "bob", "directive");
     lose_lease(&mut desk, "bob", number);
     let why = refused(desk.done("bob", number), Code::NotClaimed);
-    assert!(why.contains("nobody holds it now"), "{why}");
+    assert!(why.contains("is pending again"), "{why}");
     refused(desk.fail("bob", number), Code::NotClaimed);
 }
 

@@ -471,8 +471,8 @@ fn an_index_of_another_format_or_another_history_is_made_anew() {
     let why = tamper(&desk, "PRAGMA user_version = 99");
     assert_eq!(why.as_deref(), Some("it has another format"));
     let why = tamper(&desk, "PRAGMA application_id = 99");
-    assert_eq!(why.as_deref(), Some("it is no search index"));
-    let other_log = Some("the log is another one than it was made from");
+    assert_eq!(why.as_deref(), Some("it is not a search index"));
+    let other_log = Some("it was made from another log");
     assert_eq!(tamper(&desk, "UPDATE meta SET value = 1000 WHERE key = 'position'").as_deref(), other_log);
     assert_eq!(tamper(&desk, "UPDATE meta SET value = zeroblob(32) WHERE key = 'chain'").as_deref(), other_log);
     assert_eq!(tamper(&desk, "DELETE FROM meta WHERE key = 'chain'").as_deref(), Some("it is damaged"));
@@ -521,7 +521,7 @@ fn a_damaged_index_is_made_anew_wherever_the_damage_is() {
     damage(&desk, &|bytes| bytes.clear());
     fs::remove_file(desk.index_file()).unwrap();
     std::os::unix::fs::symlink("/dev/null", desk.index_file()).unwrap();
-    assert_eq!(desk.made_anew("word").as_deref(), Some("it is no regular file"));
+    assert_eq!(desk.made_anew("word").as_deref(), Some("it is not a regular file"));
     assert_eq!(desk.find("word"), all);
 }
 

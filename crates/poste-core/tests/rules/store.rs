@@ -239,7 +239,7 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
     assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has dropped it without a word");
     let report = views::verify(office.store(), |_| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-    assert!(report.problems[0].what.contains("was committed once"), "{:?}", report.problems);
+    assert!(report.problems[0].what.contains("was committed"), "{:?}", report.problems);
     let sound = views::verify(desk.office.store(), |_| {}).unwrap();
     assert_eq!(sound.told(), "");
 }
@@ -280,7 +280,7 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
     desk.verify();
     tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
     let report = views::verify(desk.office.store(), |_| {}).unwrap();
-    assert_eq!(report.told(), "table deliveries is not what the log folds to");
+    assert_eq!(report.told(), "table deliveries does not match the log");
 }
 
 #[test]
@@ -341,26 +341,26 @@ fn a_part_that_is_too_much_missing_or_different_is_found() {
     let cases = [
         (
             "CREATE TRIGGER quiet AFTER INSERT ON messages BEGIN DELETE FROM deliveries; END",
-            "the trigger \"quiet\" is no part of an office",
+            "the trigger \"quiet\" is not part of an office",
         ),
         // LIKE takes the underscore for any character.
         (
             "CREATE TRIGGER sqlitequiet AFTER INSERT ON log BEGIN SELECT 1; END",
-            "the trigger \"sqlitequiet\" is no part of an office",
+            "the trigger \"sqlitequiet\" is not part of an office",
         ),
-        ("CREATE VIEW later AS SELECT * FROM messages", "the view \"later\" is no part of an office"),
-        ("CREATE TABLE \"a b\" (no_key)", "the table \"a b\" is no part of an office"),
-        ("CREATE INDEX slow ON log (at)", "the index \"slow\" is no part of an office"),
+        ("CREATE VIEW later AS SELECT * FROM messages", "the view \"later\" is not part of an office"),
+        ("CREATE TABLE \"a b\" (no_key)", "the table \"a b\" is not part of an office"),
+        ("CREATE INDEX slow ON log (at)", "the index \"slow\" is not part of an office"),
         ("DROP INDEX events_position", "the index \"events_position\" is missing"),
         (
             "DROP INDEX events_position; CREATE INDEX events_position ON events (position) WHERE position > 9",
-            "the index \"events_position\" is not made as in an office",
+            "the index \"events_position\" differs from that of an office",
         ),
         (
             "ALTER TABLE log RENAME TO hidden; CREATE VIEW log AS SELECT * FROM hidden",
-            "the view \"log\" is no part of an office",
+            "the view \"log\" is not part of an office",
         ),
-        ("ALTER TABLE meta ADD COLUMN more TEXT", "the table \"meta\" is not made as in an office"),
+        ("ALTER TABLE meta ADD COLUMN more TEXT", "the table \"meta\" differs from that of an office"),
     ];
     for (sql, expected) in cases {
         let mut desk = Desk::with(&["ann", "bob"]);
@@ -389,7 +389,7 @@ fn many_foreign_parts_are_counted_and_not_all_named() {
     tamper(&desk.place.path.join("office.db"), &views);
     let problems = desk.problems();
     assert_eq!(problems.len(), 21, "{problems:?}");
-    assert_eq!(problems[20], "480 more parts of the database are not those of an office");
+    assert_eq!(problems[20], "480 more parts of the database differ from those of an office");
 }
 
 // ── What was there before ────────────────────────────────────────────────────────────────────────────────────

@@ -136,7 +136,7 @@ fn after_its_patience_a_sender_is_told_why_it_was_not_seen() {
     assert_eq!(why(&desk, number).as_deref(), Some("coder has no live session"));
     let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
     start(&mut desk, "coder", child.id());
-    assert_eq!(why(&desk, number).as_deref(), Some("nobody tried to wake coder"));
+    assert_eq!(why(&desk, number).as_deref(), Some("no attempt was made to wake coder"));
     let failed = wake(number, "coder", WakeWay::Tmux, WakeOutcome::Failed);
     accepted(desk.say("lead", failed, Some(text("the pane is dead"))));
     assert_eq!(why(&desk, number).as_deref(), Some("the last attempt to wake coder failed (tmux): the pane is dead"));
@@ -144,7 +144,7 @@ fn after_its_patience_a_sender_is_told_why_it_was_not_seen() {
     assert_eq!(why(&desk, number).as_deref(), Some("coder was asked to wake (tmux) and has not looked since"));
     child.kill().expect("it ends");
     child.wait().expect("it ended");
-    assert_eq!(why(&desk, number).as_deref(), Some("the process of session s-coder is gone"));
+    assert_eq!(why(&desk, number).as_deref(), Some("the process of session s-coder has ended"));
     accepted(desk.shown("coder", number));
     assert_eq!(why(&desk, number), None, "it was seen");
 }
@@ -173,7 +173,7 @@ fn patience_is_a_matter_of_the_type() {
     assert_eq!(why(&desk, quiet), None, "nobody rings for it, so nobody is missed");
     assert_eq!(desk.track(named).unseen.map(|unseen| unseen.patience_ms), Some(limits::MINUTE_MS));
     start(&mut desk, "coder", std::process::id());
-    assert_eq!(why(&desk, named).as_deref(), Some("nobody rings for urgency session; coder has not looked"));
+    assert_eq!(why(&desk, named).as_deref(), Some("urgency session does not ring; coder has not looked"));
 }
 
 #[test]

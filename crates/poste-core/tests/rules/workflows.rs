@@ -525,7 +525,7 @@ fn a_workflow_whose_speaker_retires_without_a_lead_says_so() {
     accepted(desk.ask("lead", Intent::Retire(Retire { name: "lead".parse().unwrap() })));
     let seen = see(&desk, &ship);
     assert_eq!(seen.state, WorkflowState::Cancelled);
-    assert_eq!(seen.reason.unwrap(), "lead spoke for it and retired, and nobody else leads it");
+    assert_eq!(seen.reason.unwrap(), "its owner lead retired, and it has no lead");
     assert_eq!(desk.told_of(build), [("ann".to_owned(), Notice::Orphaned)]);
 }
 

@@ -1,6 +1,6 @@
-//! From what is true now: whom to start for what, what to hold back and why, and when to look again.
+//! Decides from the current facts which agents to start for which mail, what to hold and why, and when to look again.
 //!
-//! A pure function, so that limits and fairness can be proven without a process.
+//! A pure function, so that limits and fairness can be tested without a process.
 
 use std::cmp::Reverse;
 
@@ -17,89 +17,89 @@ use serde::Serialize;
 
 use super::times;
 
-/// Runs in a row that failed, of so many different messages, before an agent is given a rest.
+/// Failed runs in a row, for this many different messages, after which an agent is held.
 pub(super) const FAILING_RUNS: usize = 5;
 const FAILING_MESSAGES: usize = 3;
-/// How long that rest is.
+/// How long that hold lasts.
 const FAILING_REST_MS: i64 = 10 * 60 * 1_000;
-/// The time `starts_per_minute` is for.
+/// The window of `starts_per_minute`.
 pub(super) const RATE_MS: i64 = 60 * 1_000;
-/// Senders one hold tells at most.
+/// Maximum number of senders that are notified of one hold.
 const TOLD_MAX: usize = 8;
 
-/// Everything that decides.
+/// Everything the decision depends on.
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub now: Timestamp,
-    /// Of this machine: hours and schedules are of its day.
+    /// Of this machine: quiet hours, schedules and budgets use its time zone.
     pub zone: TimeZone,
-    /// Runs that may be under way at once, of all agents.
+    /// Maximum number of runs at once, across all agents.
     pub places: usize,
-    /// Those that are under way or being started, without residents.
+    /// Runs that are active or being started, without residents.
     pub taken: usize,
     pub agents: Vec<AgentFacts>,
 }
 
-/// What decides about one agent.
+/// The facts about one agent.
 #[derive(Debug, Clone)]
 pub struct AgentFacts {
     pub name: Name,
     pub config: AgentConfig,
-    /// What it may be started for, the best first; with a schedule, all that was stored before its last time.
+    /// Messages it may be started for, best first; with a schedule, all that were stored before its last time.
     pub mail: Vec<Startable>,
-    /// Its runs that are under way or being started.
+    /// Its runs that are active or being started.
     pub running: usize,
     pub last_started: Option<Timestamp>,
-    /// Nothing was started since the schedule's last time.
+    /// It was not started since the schedule's last time.
     pub clock_due: bool,
     pub clock_next: Option<Timestamp>,
-    /// Its starts of the last minute, the oldest first; since it was let go.
+    /// Its starts of the last minute, oldest first, since a hold was lifted.
     pub lately: Vec<Timestamp>,
-    /// In the time its budget is for, since it was let go.
+    /// Used in the current period of its budget, since a hold was lifted.
     pub spent: Spent,
     pub failures: Failures,
-    /// It is not started at all.
+    /// The hold on the whole agent.
     pub held: Option<HoldView>,
-    /// Messages somebody let go although they came out of so many runs.
+    /// Messages whose hold as a loop was lifted.
     pub let_go: Vec<MessageNo>,
-    /// After a start that came to nothing.
+    /// The end of the pause after a failed start.
     pub rests_until: Option<Timestamp>,
-    /// Mail it is not started for yet; only for people.
+    /// Mail it is not started for yet; only for display.
     pub later: Vec<Later>,
-    /// Its program, which is kept running, ended, and is started again after a pause; counted among the runs.
+    /// It is a resident whose program ended and is restarted after a pause; counted among the runs.
     pub restarts: bool,
 }
 
-/// Its last runs in a row that failed.
+/// The last runs of an agent, in a row, that failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Failures {
     pub runs: usize,
-    /// The different ones they were for; a run for none counts as one.
+    /// Number of different messages they were for; a run for none counts as one.
     pub messages: usize,
 }
 
-/// What is to be done now.
+/// What to do now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     pub starts: Vec<Start>,
     pub holds: Vec<Hold>,
-    /// Agents whose hold has lost its reason, with that.
+    /// Agents whose hold no longer applies, with its reason.
     pub resumes: Vec<(Name, HoldReason)>,
-    /// Programs that are kept running, and what waits for them.
+    /// Running residents, and their pending mail.
     pub rings: Vec<Start>,
     pub waits: Vec<Wait>,
-    /// When something is different without any record.
+    /// When the facts change without a record.
     pub look_again: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Start {
     pub agent: Name,
-    /// None: to look through its inbox.
+    /// Empty: to look through its inbox.
     pub messages: Vec<MessageNo>,
 }
 
-/// Something that is not started until a time, or until somebody lets it.
+/// An agent or a message that is not started until a time, or until the hold is lifted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hold {
     pub agent: Name,
@@ -107,17 +107,17 @@ pub struct Hold {
     pub why: HoldReason,
     #[serde(serialize_with = "poste_core::time::rfc3339_option")]
     pub until: Option<Timestamp>,
-    /// In words.
+    /// The reason, for people.
     pub text: String,
-    /// Whose mail it stops.
+    /// The senders of the mail it stops.
     #[serde(skip)]
     pub senders: Vec<Name>,
-    /// That mail, the first of each sender: whoever began what led to it is told.
+    /// That mail, the first of each sender: the agent that started the chain it came from is notified, too.
     #[serde(skip)]
     pub about: Vec<MessageNo>,
 }
 
-/// Mail that waits for a reason that needs no hold.
+/// Mail that is not started now, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Wait {
     pub agent: Name,
@@ -130,26 +130,26 @@ pub struct Wait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
-    /// It has as many runs as it may.
+    /// Its own concurrency limit is reached.
     Busy,
-    /// All together have.
+    /// The concurrency limit across all agents is reached.
     NoPlace,
     Quiet,
     Held,
-    /// Its last start came to nothing a moment ago.
+    /// Its last start has just failed.
     Resting,
 }
 
-/// One agent, while places are given out.
+/// One agent, while starts are assigned.
 struct Queue<'f> {
     facts: &'f AgentFacts,
-    /// What is left, the best last.
+    /// Remaining mail, best last.
     mail: Vec<&'f Startable>,
-    /// Starts it may still have.
+    /// Number of starts it may still get.
     free: usize,
-    /// The clock's start, which takes no message if there is none.
+    /// A start without mail is due, by the clock or because it is a resident.
     empty_start: bool,
-    /// The time of its last start, and what was given out here after that.
+    /// The time of its last start, and the order of starts assigned here.
     served: (i64, usize),
 }
 
@@ -186,12 +186,12 @@ pub fn choose(facts: &Facts) -> Choice {
     choice
 }
 
-/// The agent whose turn it is: the most urgent mail, then who was started least lately, then the oldest mail.
+/// The agent whose turn it is: by the priority of its mail, then by its last start, then by the age of its mail.
 fn next<'q, 'f>(queues: &'q mut [Queue<'f>]) -> Option<&'q mut Queue<'f>> {
     let may_start = |queue: &&mut Queue<'_>| queue.free > 0 && (queue.empty_start || !queue.mail.is_empty());
     queues.iter_mut().filter(may_start).min_by_key(|queue| {
         let best = queue.mail.last();
-        // A program that is kept running takes nobody's place.
+        // A resident takes no place from others.
         let is_resident = queue.facts.config.mode == Mode::Resident;
         let first = best.map(|mail| Reverse(mail.priority));
         let oldest = best.map(|mail| mail.message);
@@ -199,11 +199,11 @@ fn next<'q, 'f>(queues: &'q mut [Queue<'f>]) -> Option<&'q mut Queue<'f>> {
     })
 }
 
-/// What of an agent's mail it may be started for now; everything else is said in the choice.
+/// The mail that an agent may be started for now; everything else goes into the choice.
 fn queue<'f>(facts: &Facts, agent: &'f AgentFacts, choice: &mut Choice) -> Option<Queue<'f>> {
     choice.look_at(agent.clock_next);
     if let Some(held) = &agent.held {
-        if has_lost_its_reason(agent, held) {
+        if no_longer_applies(agent, held) {
             choice.resumes.push((agent.name.clone(), held.why));
         } else {
             choice.look_at(held.until);
@@ -254,12 +254,12 @@ fn queue<'f>(facts: &Facts, agent: &'f AgentFacts, choice: &mut Choice) -> Optio
     Some(Queue { facts: agent, mail, free, empty_start: starts_empty, served })
 }
 
-/// Holds what came out of too many runs, and leaves the rest, each message once.
+/// Holds messages that came out of too many runs, and returns the rest, each message once.
 fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f Startable> {
     let mut mail: Vec<&Startable> = Vec::new();
     for found in &agent.mail {
         if mail.iter().any(|before| before.message == found.message) {
-            continue; // it waits at two addresses of the agent
+            continue; // pending at two addresses of the agent
         }
         if found.hops <= agent.config.max_hops || agent.let_go.contains(&found.message) {
             mail.push(found);
@@ -269,7 +269,7 @@ fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f S
             continue;
         }
         let text = format!(
-            "message #{} came out of {} runs, one after the other, and max_hops of {} is {}: this looks like a loop",
+            "message #{} came out of a chain of {} runs, and max_hops of {} is {}: this looks like a loop",
             found.message, found.hops, agent.name, agent.config.max_hops
         );
         let senders = vec![found.sender.clone()];
@@ -287,7 +287,7 @@ fn hold_back_chains<'f>(agent: &'f AgentFacts, choice: &mut Choice) -> Vec<&'f S
     mail
 }
 
-/// Why an agent that has something to do is not started at all.
+/// The hold for an agent that has work but may not be started.
 fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> {
     let hold = |why, until, text| {
         let (mut senders, mut about): (Vec<Name>, Vec<MessageNo>) = (Vec::new(), Vec::new());
@@ -302,7 +302,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     let name = &agent.name;
     if !agent.config.trusted {
         let text = format!(
-            "what poste.toml runs for {name} is not trusted on this machine ({}). Look at it, then: poste trust",
+            "the command for {name} in poste.toml is not trusted on this machine ({}). Review it, then: poste trust",
             agent.config.shown()
         );
         return hold(HoldReason::Misconfigured, None, text);
@@ -310,7 +310,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     if is_failing(agent) {
         let until = facts.now.plus_ms(FAILING_REST_MS);
         let text = format!(
-            "the last {} runs of {name} failed, whatever they were for, so it rests for {}. See why: poste dispatch runs {name}",
+            "the last {} runs of {name} failed, so it pauses for {}. See why: poste dispatch runs {name}",
             agent.failures.runs,
             length(FAILING_REST_MS)
         );
@@ -322,7 +322,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     }
     let per_minute = agent.config.starts_per_minute as usize;
     if agent.lately.len() >= per_minute {
-        // Once the oldest of them is a minute ago, one may follow.
+        // The next start is possible once the oldest of them is a minute old.
         let until = agent.lately[agent.lately.len() - per_minute].plus_ms(RATE_MS);
         let text = format!(
             "{name} was started {} times in a minute, and starts_per_minute is {per_minute}",
@@ -337,7 +337,7 @@ fn is_failing(agent: &AgentFacts) -> bool {
     agent.failures.runs >= FAILING_RUNS && agent.failures.messages >= FAILING_MESSAGES
 }
 
-/// What of the budget is used up, in words.
+/// What is used up of the budget, in words.
 fn used_up(agent: &AgentFacts) -> Option<String> {
     let budget = agent.config.budget?;
     let per = budget.per.word();
@@ -353,8 +353,8 @@ fn used_up(agent: &AgentFacts) -> Option<String> {
     Some(format!("{} of {} dollars this {per}", dollars(spent.cost_micros), dollars(cost)))
 }
 
-/// Whether a person changed what a hold was for, without saying more.
-fn has_lost_its_reason(agent: &AgentFacts, held: &HoldView) -> bool {
+/// Whether the reason for a hold no longer applies, for example after a change of the configuration.
+fn no_longer_applies(agent: &AgentFacts, held: &HoldView) -> bool {
     match held.why {
         HoldReason::Misconfigured => agent.config.trusted,
         HoldReason::Budget => used_up(agent).is_none(),

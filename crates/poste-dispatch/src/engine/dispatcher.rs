@@ -1,4 +1,4 @@
-//! The loop: woken by the office, by supervisors that end and by people who want it to stop.
+//! The dispatch loop, woken by changes of the office, by supervisors that end, and by requests to stop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,37 +28,37 @@ use crate::{speaker, team};
 use poste_verbs::actions::Carrier;
 use poste_verbs::{register, workflow};
 
-/// It looks after so long in any case: nobody rings for a file that was changed, or for a supervisor on another machine.
+/// Maximum time between two passes: changed files and supervisors on other machines do not ring.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
-/// How often what dead supervisors left is looked for.
+/// How often the runs of dead supervisors are swept.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
-/// An agent that was rung for a lost ring, and is still owed it, is rung again after this: not at every sweep.
+/// How long after an agent was rung for a lost ring it is rung again, if it is still owed one.
 const RING_AGAIN_PERIOD: Duration = Duration::from_secs(60);
-/// For how long the files that say what to run are taken as they were.
+/// How long the configuration is cached.
 const CONFIG_PERIOD: Duration = Duration::from_millis(250);
-/// How long a message is left alone that somebody else had, and an agent whose supervisor could not run, at first.
+/// The first pause, for a message that another supervisor had and for an agent whose supervisor could not run.
 const REST_MS: i64 = 1_000;
 const REST_MS_MAX: i64 = 60_000;
 
-/// What the loop tells whoever runs it.
+/// What the loop reports to its caller.
 #[derive(Debug)]
 pub enum Told<'t> {
     Event(Event),
-    /// It has looked at the office, and done what was to be done.
+    /// A pass over the office is complete.
     Looked(&'t Office, &'t Runners),
 }
 
-/// Hears what the loop tells. After a look it may say how soon it wants the next one.
+/// Receives what the loop reports. After a pass it may say how soon it wants the next one.
 pub type Listener<'l> = dyn FnMut(Told<'_>) -> Option<Duration> + 'l;
 
-/// Something that happened, for whoever watches.
+/// An event of the dispatcher.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     Started {
         agent: Name,
         messages: Vec<MessageNo>,
-        /// Of the supervisor.
+        /// The supervisor.
         pid: u32,
     },
     Ended {
@@ -68,10 +68,10 @@ pub enum Event {
         how: RunOutcome,
         code: Option<u8>,
         took_ms: u64,
-        /// Those of its messages that are not done: a program may end well, and without an answer.
+        /// Its messages that are not done: a program may exit with 0 and without an answer.
         undone: Vec<MessageNo>,
     },
-    /// Somebody else was faster.
+    /// Another supervisor was faster.
     NotTaken {
         agent: Name,
         messages: Vec<MessageNo>,
@@ -84,7 +84,7 @@ pub enum Event {
     Held {
         #[serde(flatten)]
         hold: Hold,
-        /// The message that tells of it.
+        /// The alert about it.
         mail: Option<MessageNo>,
     },
     Resumed {
@@ -93,11 +93,11 @@ pub enum Event {
     Registered {
         agent: Name,
     },
-    /// A rule told somebody of mail, or could not.
+    /// A rule sent a notification, or could not.
     Watched {
         line: Line,
     },
-    /// A supervisor died; what was left of its run was ended.
+    /// A supervisor died; the rest of its run was ended.
     Lost {
         run: Session,
     },
@@ -106,25 +106,25 @@ pub enum Event {
     },
 }
 
-/// How long it goes on.
+/// When the loop ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     Stopped,
-    /// Nothing can be started and nothing of its own runs.
+    /// Nothing can be started and none of its runs is active.
     Idle,
-    /// Everything is started that can be at once.
+    /// Everything that can be started now has been.
     Started,
 }
 
-/// What a signal, or another thread, says to the loop.
+/// Lets a signal handler or another thread stop the loop.
 #[derive(Debug, Clone, Default)]
 pub struct Stopper(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     news: Mutex<News>,
-    came: Condvar,
-    /// Nobody listens to the office any more.
+    arrived: Condvar,
+    /// Ends the thread that waits for changes.
     over: Interrupt,
 }
 
@@ -132,21 +132,21 @@ struct Shared {
 struct News {
     rung: bool,
     exited: Vec<(u32, Option<ExitStatus>)>,
-    /// What rules told people of.
+    /// Events of the rules.
     lines: Vec<Line>,
-    /// How often somebody asked it to stop.
+    /// Number of requests to stop.
     asked: u32,
-    /// It ends at once.
+    /// End immediately.
     leaves: bool,
 }
 
 impl Stopper {
-    /// Starts nothing more, and ends once its runs have; asked again, it stops those.
+    /// Starts nothing more, and ends once its runs have ended; a second request stops those.
     pub fn ask(&self) {
         self.0.put(|news| news.asked += 1);
     }
 
-    /// Ends it at once; what runs goes on.
+    /// Ends it immediately; its runs continue.
     pub fn leave(&self) {
         self.0.put(|news| news.leaves = true);
     }
@@ -159,45 +159,45 @@ impl Shared {
 
     fn put(&self, change: impl FnOnce(&mut News)) {
         change(&mut self.news());
-        self.came.notify_all();
+        self.arrived.notify_all();
     }
 
-    /// Waits for news, and takes what came.
+    /// Waits for news, and takes it.
     fn wait(&self, patience: Duration) -> News {
         let news = self.news();
         let nothing = |news: &mut News| {
             !news.rung && news.exited.is_empty() && news.lines.is_empty() && news.asked == 0 && !news.leaves
         };
         let (mut news, _) =
-            self.came.wait_timeout_while(news, patience, nothing).unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait_timeout_while(news, patience, nothing).unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *news)
     }
 }
 
-/// Starts supervisors for what waits in one office.
+/// Starts supervisors for the pending mail of one office.
 pub struct Dispatcher<'l> {
     place: Place,
     office: Office,
     folder: PathBuf,
-    /// This very program, which is started as a supervisor, and to ring.
+    /// The path of this program, which is started as a supervisor and to ring.
     program: PathBuf,
     listener: &'l mut Listener<'l>,
     only: Vec<Name>,
     stopper: Stopper,
     /// It also sends the notifications of `[[on]]` rules.
     notifies: bool,
-    /// At the first wish to stop its runs are stopped too.
+    /// The first request to stop also stops its runs.
     stops_runs: bool,
     own: Own,
     config: Option<(Instant, Runners)>,
-    /// What was wrong the last time, so that it is said once.
+    /// The last error, so that it is reported once.
     trouble: Option<String>,
-    /// What workflows wait for, as far as it was told.
+    /// What workflows wait for, as already reported.
     waiting: BTreeSet<String>,
     swept: Option<Instant>,
-    /// The newest message each program that is kept running was rung for.
+    /// The newest message that each resident was rung for.
     rung: BTreeMap<Name, MessageNo>,
-    /// When each agent was rung for a lost ring, and for which message as the oldest.
+    /// When each agent was rung for a lost ring, and its oldest message then.
     rung_again: BTreeMap<Name, (MessageNo, Instant)>,
     carrier: Carrier,
     asked: u32,
@@ -213,7 +213,7 @@ impl<'l> Dispatcher<'l> {
     pub fn new(place: Place, office: Office, program: PathBuf, listener: &'l mut Listener<'l>) -> Result<Self, Error> {
         let folder = office.path()?;
         let folder = folder.canonicalize().map_err(|error| Error::Io { path: folder.to_owned(), source: error })?;
-        // It acts in nobody's name, so everybody may be rung.
+        // It acts for no agent, so it may ring all of them.
         let carrier = Carrier { program: Some(program.clone()), remote: true, ..Carrier::default() };
         Ok(Self {
             place,
@@ -256,7 +256,7 @@ impl<'l> Dispatcher<'l> {
         self.stopper.clone()
     }
 
-    /// Looks and starts until it is over.
+    /// Runs the loop until it ends.
     pub fn run(&mut self, until: Until) -> Result<(), Error> {
         let watcher = match until {
             Until::Stopped if self.notifies => Some(Watcher::start(self.rules())?),
@@ -270,20 +270,20 @@ impl<'l> Dispatcher<'l> {
         let bell = self.listen();
         let ran = self.turn(until);
         self.stopper.0.over.raise();
-        // It ends at once, and holds nothing.
+        // The thread ends on its own and holds nothing, so it is not joined.
         drop(bell);
         let watched = watcher.map_or(Ok(()), Watcher::stop);
         ran?;
         watched?;
         if catches_up {
-            // After it, so that what is held, or failed, just now is told, too.
+            // After the loop, so that its holds and failures are reported, too.
             notify::catch_up(&self.rules())?;
         }
         self.tell_lines();
         Ok(())
     }
 
-    /// The rules of this machine that tell people of mail.
+    /// The options for the `[[on]]` rules of this machine.
     fn rules(&self) -> WatchOptions {
         let shared = Arc::clone(&self.stopper.0);
         WatchOptions {
@@ -310,7 +310,7 @@ impl<'l> Dispatcher<'l> {
                 0 => match self.look() {
                     Ok(looked) => looked,
                     Err(error) if until == Until::Stopped => {
-                        self.bear(error)?;
+                        self.tolerate(error)?;
                         (0, None)
                     }
                     Err(error) => return Err(error),
@@ -321,7 +321,7 @@ impl<'l> Dispatcher<'l> {
             let is_resident = |name: &Name| {
                 residents.and_then(|runners| runners.agents.get(name)).is_some_and(|agent| agent.mode == Mode::Resident)
             };
-            // A program that is kept running is not waited for, unless it was asked to stop.
+            // A resident is not waited for, unless it was asked to stop.
             let is_left = |starting: &Starting| is_resident(&starting.agent) && !self.stops();
             let is_idle = self.own.starting.iter().all(is_left);
             let ends = match until {
@@ -353,7 +353,7 @@ impl<'l> Dispatcher<'l> {
         }
     }
 
-    /// One look: what to do is chosen and done. How many were started, and when to look again.
+    /// One pass: chooses what to do and does it. Returns the number of changes, and when to look again.
     fn look(&mut self) -> Result<(usize, Option<Timestamp>), Error> {
         self.office.settle()?;
         if self.swept.is_none_or(|at| at.elapsed() >= SWEEP_PERIOD) {
@@ -389,22 +389,22 @@ impl<'l> Dispatcher<'l> {
         self.carry_out();
         let shown_again = (self.listener)(Told::Looked(&self.office, &runners));
         let shown_again = shown_again.map(|after| now.plus_ms(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
-        // What a resume or a step of a workflow brought is looked at at once.
+        // A resume or a workflow step may allow more starts: look again immediately.
         let at_once = changed > choice.starts.len() || advanced;
         let look_again = [choice.look_again, shown_again, at_once.then_some(now)].into_iter().flatten().min();
         Ok((changed + usize::from(at_once), look_again))
     }
 
-    /// What its own records and ticks ask for. What workflows wait for is told at the next look.
+    /// Carries out the actions of its own records and ticks. What workflows wait for is reported by the next pass.
     fn carry_out(&mut self) {
         for text in self.carrier.carry_out(&mut self.office).failures {
             self.tell(Event::Trouble { text });
         }
     }
 
-    /// Ends what dead supervisors left, and tells leads of agents that are stuck.
+    /// Ends the runs of dead supervisors, and notifies leads of stuck agents.
     fn sweep(&mut self) -> Result<(), Error> {
-        // Within a run, what is swept up may be this very process.
+        // Within a run, the sweep could end this very process.
         if std::env::var_os(run::RUN).is_some() {
             return Ok(());
         }
@@ -415,7 +415,7 @@ impl<'l> Dispatcher<'l> {
         Ok(())
     }
 
-    /// Says whether workflows wrote anything. What they wait for is met at every look, and told once.
+    /// Returns whether workflows wrote anything. What they wait for is found in every pass, and reported once.
     fn advance(&mut self) -> Result<bool, Error> {
         let advanced = workflow::advance(&mut self.office, Via::Dispatch)?;
         for text in advanced.waiting {
@@ -426,7 +426,7 @@ impl<'l> Dispatcher<'l> {
         Ok(advanced.records > 0)
     }
 
-    /// Whoever committed something may have died before it rang.
+    /// Rings for lost rings: the process that committed may have died before it rang.
     fn ring_again(&mut self) -> Result<(), Error> {
         self.rung_again.retain(|_, (_, at)| at.elapsed() < RING_AGAIN_PERIOD);
         let is_rung = |agent: &Name, oldest| self.rung_again.get(agent).is_some_and(|(rung, _)| *rung == oldest);
@@ -446,8 +446,8 @@ impl<'l> Dispatcher<'l> {
         Ok(runners)
     }
 
-    /// Says once what is in the way and passes; nothing is started meanwhile. Supervisors could not do better.
-    fn bear(&mut self, error: Error) -> Result<(), Error> {
+    /// Reports a passing error once. Until it passes nothing is started, because supervisors would fail as well.
+    fn tolerate(&mut self, error: Error) -> Result<(), Error> {
         use Error::{Busy, Config, DiskFull, WalFull};
         if !matches!(error, Busy { .. } | Config { .. } | DiskFull { .. } | WalFull { .. }) {
             return Err(error);
@@ -460,7 +460,7 @@ impl<'l> Dispatcher<'l> {
         Ok(())
     }
 
-    /// Nobody can write to somebody who is not registered.
+    /// Registers configured agents, because others cannot receive mail.
     fn register(&mut self, runners: &Runners) -> Result<(), Error> {
         for (name, config) in &runners.agents {
             let is_wanted = self.only.is_empty() || self.only.contains(name);
@@ -474,7 +474,7 @@ impl<'l> Dispatcher<'l> {
         Ok(())
     }
 
-    /// Only what has lost its reason: messages that are held as a loop stay so.
+    /// Lifts only the hold that no longer applies: messages that are held as a loop stay held.
     fn resume(&mut self, agent: &Name, why: HoldReason) -> Result<bool, Error> {
         let intent = Intent::RunResume(RunResume { agent: agent.clone(), message: None, why: Some(why) });
         let proposal = speaker::proposal(&self.office, agent, intent, None);
@@ -489,7 +489,7 @@ impl<'l> Dispatcher<'l> {
         let newest = ring.messages.iter().max().copied();
         if self.rung.get(&ring.agent).copied() < newest {
             self.rung.extend(newest.map(|newest| (ring.agent.clone(), newest)));
-            // If it cannot be rung, its mail is there when it looks.
+            // If the ring fails, the agent finds its mail when it looks.
             let _ = self.carrier.ring_resident(&self.office, &ring.agent);
         }
     }
@@ -513,7 +513,7 @@ impl<'l> Dispatcher<'l> {
         Ok(())
     }
 
-    /// One small thread each: it sleeps until its supervisor ends, and leaves nothing behind.
+    /// One small thread per supervisor: it sleeps until the supervisor ends, and reaps it.
     fn await_end(&self, mut child: Child) {
         let shared = Arc::clone(&self.stopper.0);
         std::thread::spawn(move || {
@@ -543,7 +543,7 @@ impl<'l> Dispatcher<'l> {
                 let undone = views::undone(self.office.store(), &agent, &messages)?;
                 self.tell(Event::Ended { agent, messages, run, how, code, took_ms, undone });
             }
-            // Its supervisor was killed: what is left of it is swept up now, not in a while.
+            // Its supervisor was killed: sweep its run in the next pass, not only after the period.
             Some(RunView { run, messages, started_at, .. }) => {
                 self.swept = None;
                 let took_ms = u64::try_from(self.office.now()?.since_ms(started_at)).unwrap_or(0);
@@ -553,8 +553,8 @@ impl<'l> Dispatcher<'l> {
             None => {
                 self.rest(&agent, None)?;
                 let reason = match status {
-                    Some(status) => format!("its supervisor ended before the start ({status})"),
-                    None => "its supervisor is gone".to_owned(),
+                    Some(status) => format!("its supervisor ended before the run started ({status})"),
+                    None => "its supervisor was lost".to_owned(),
                 };
                 self.tell(Event::CouldNotRun { agent, messages, reason });
             }
@@ -568,7 +568,7 @@ impl<'l> Dispatcher<'l> {
         Ok(runs.into_iter().find(|run| run.supervisor == pid))
     }
 
-    /// What came to nothing is not tried again at once, and each time a little later.
+    /// Delays the next start after a failed one, a little longer each time.
     fn rest(&mut self, agent: &Name, message: Option<MessageNo>) -> Result<(), Error> {
         let now = self.office.now()?;
         let before = self.own.resting.iter().position(|rest| rest.agent == *agent && rest.message == message);
@@ -578,33 +578,33 @@ impl<'l> Dispatcher<'l> {
         Ok(())
     }
 
-    /// Whether its runs are to end with it.
+    /// Whether its runs are stopped with it.
     fn stops(&self) -> bool {
         self.asked > 1 || (self.stops_runs && self.asked > 0)
     }
 
-    /// Asks its own supervisors to stop; each releases what it holds and says so.
+    /// Asks its own supervisors to stop; each releases what it holds and records that.
     fn stop_runs(&self) {
         for starting in &self.own.starting {
-            // It was not waited for yet, so the number is still its own.
+            // It has not been reaped yet, so the pid is still its own.
             if let Some(pid) = i32::try_from(starting.pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
     }
 
-    /// A thread that waits for changes of the office, with eyes of its own.
+    /// A thread that waits for changes, with its own handle of the office.
     fn listen(&self) -> std::thread::JoinHandle<()> {
         let (place, shared) = (self.place.clone(), Arc::clone(&self.stopper.0));
         let carrier = self.carrier.clone();
         std::thread::spawn(move || {
             const PATIENCE: Duration = Duration::from_secs(1);
-            // Without it the loop still looks now and then.
+            // Without this thread the loop still makes periodic passes.
             let Ok(mut office) = place.open() else { return };
             let mut seen = head(office.store()).ok();
             while !shared.over.is_raised() {
                 let changed = office.wait_unless(&Interest::everything(), None, Stop::Raised(&shared.over), |office| {
-                    // What was due may have been settled here.
+                    // A tick may have been recorded here.
                     carrier.carry_out(office);
                     let now = head(office.store())?;
                     Ok((Some(now) != seen).then_some(now))
@@ -622,7 +622,7 @@ impl<'l> Dispatcher<'l> {
     }
 }
 
-/// Whether a refusal says that somebody else saw to it.
+/// Whether a refusal means that another process has already done it.
 pub(super) fn is_moot(code: Code) -> bool {
     matches!(code, Code::NothingToDo | Code::AlreadyClaimed | Code::Ended | Code::Archived | Code::Retired)
 }

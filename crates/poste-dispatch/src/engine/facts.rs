@@ -1,4 +1,4 @@
-//! What is true now of every agent that this machine runs something for.
+//! The current facts about every agent with a runner on this machine.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use super::choose::{AgentFacts, FAILING_RUNS, Facts, Failures, RATE_MS};
 use super::times;
 use crate::run;
 
-/// Mail of one agent that is looked at, by people and where it is not the best that counts.
+/// Maximum number of messages read per agent for display, and where the first ones are not enough.
 const LOOKED_AT_MAX: usize = 256;
-/// More than most agents could be started for at once.
+/// Usual number of messages read per agent: more than most can be started for at once.
 const LOOKED_AT: usize = 32;
-/// The last runs of an agent that are looked at: enough to say that it fails, also while some are under way.
+/// Number of past runs read per agent: enough to see that it fails, even while others are active.
 const RUNS_MAX: u32 = 64;
 
 /// A supervisor this process started and has not seen end.
@@ -33,21 +33,21 @@ pub(super) struct Starting {
     pub at: Timestamp,
 }
 
-/// What this process alone knows.
+/// State that only this process has.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub starting: Vec<Starting>,
-    /// Who is not started again before a time, since that came to nothing.
+    /// Agents and messages that pause after a failed start.
     pub resting: Vec<Rest>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     pub agent: Name,
-    /// Of only this message.
+    /// Only for this message.
     pub message: Option<MessageNo>,
     pub until: Timestamp,
-    /// How often in a row.
+    /// Number of failed starts in a row.
     pub times: u32,
 }
 
@@ -56,23 +56,23 @@ pub(super) struct Rest {
 pub struct Scope<'s> {
     /// Empty: all.
     pub only: &'s [Name],
-    /// Also what decides nothing now, for people.
+    /// Also facts that decide nothing now, for display.
     pub whole: bool,
 }
 
-/// What is true now, with the runs that are under way.
+/// The current facts, and the active runs.
 #[derive(Debug, Clone)]
 pub struct Sight {
     pub facts: Facts,
     pub running: Vec<RunView>,
 }
 
-/// Looks at everything.
+/// Reads the current facts.
 pub fn look(office: &Office, runners: &Runners, scope: Scope<'_>) -> Result<Sight, Error> {
     look_with(office, runners, scope, &Own::default())
 }
 
-/// In one transaction: everything is of one moment, and costs one lock instead of one for each question.
+/// In one transaction, so that all facts are of one moment and need one lock instead of one per query.
 pub(super) fn look_with(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
     office.store().read(|_| look_around(office, runners, scope, own))
 }
@@ -84,7 +84,7 @@ fn look_around(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) 
         own.starting.iter().filter(|starting| !running.iter().any(|run| run.supervisor == starting.pid)).collect();
     let place = processes::written_down(std::process::id()).place;
     let is_resident = |name: &Name| runners.agents.get(name).is_some_and(|config| config.mode == Mode::Resident);
-    // Elsewhere others see to it that it does not get too much.
+    // Each machine has its own limit.
     let here = running.iter().filter(|run| run.process.place == place).map(|run| &run.agent);
     let taken = here.chain(starting.iter().map(|starting| &starting.agent)).filter(|name| !is_resident(name)).count();
     let places = runners.concurrency as usize;
@@ -113,14 +113,14 @@ struct Looking<'l> {
 }
 
 impl Looking<'_> {
-    /// Nothing, if nothing can be started anyhow: this is asked after each record of a busy office.
+    /// None if nothing can be started anyway: in a busy office this runs after each record.
     fn facts(&self, whole: bool) -> Result<Option<AgentFacts>, Error> {
         let facts = &self.sight.facts;
         let (name, config, now) = (&self.agent.name, self.config, facts.now);
         let is_resident = config.mode == Mode::Resident;
         let starting = self.starting.iter().filter(|starting| starting.agent == *name);
         let running = self.sight.running.iter().filter(|run| run.agent == *name).count() + starting.clone().count();
-        // Between two starts of a program that is kept running none is under way: what watches over it sees to the next.
+        // Between two starts of a resident no run is active, and its supervisor does the next start.
         let restarts = is_resident && running == 0 && run::is_kept(self.office.path()?, name);
         let running = running + usize::from(restarts);
         let is_full = running >= config.concurrency as usize || facts.taken >= facts.places;
@@ -132,7 +132,7 @@ impl Looking<'_> {
         let of_agent = |holds: &[HoldView]| holds.iter().find(|hold| hold.message.is_none()).cloned();
         let (held, passed) = (of_agent(&held), of_agent(&over));
         let let_go_at = held.as_ref().or(passed.as_ref()).and_then(|hold| hold.let_go_at);
-        // What ran out by itself begins only its own count anew: a rest must not give an agent its budget back.
+        // A hold that expired restarts only its own count: a pause must not renew the budget of an agent.
         let since = |why: HoldReason| {
             let ran_out = passed.as_ref().filter(|hold| hold.why == why).and_then(|hold| hold.until);
             [let_go_at, ran_out].into_iter().flatten().max()
@@ -144,7 +144,7 @@ impl Looking<'_> {
             None => (None, None),
         };
         let is_new = last.is_some_and(|last| last_started.unwrap_or(self.agent.registered_at) < last);
-        // Any other program has nothing to do if there is no mail.
+        // Any other program has nothing to do without mail.
         let clock_due = is_new && run::takes_mail_itself(config);
         let (mail, rests_until) = match held {
             Some(_) if !whole => (Vec::new(), None),
@@ -174,7 +174,7 @@ impl Looking<'_> {
         }))
     }
 
-    /// Of an agent that nothing is to be done for.
+    /// The facts of an agent that has nothing to do.
     fn quiet_facts(&self, running: usize, clock_next: Option<Timestamp>) -> AgentFacts {
         AgentFacts {
             name: self.agent.name.clone(),
@@ -195,12 +195,12 @@ impl Looking<'_> {
         }
     }
 
-    /// What it may be started for, without what it is being started for; and until when it rests.
+    /// Mail it may be started for, without mail it is being started for, and the end of its pause.
     fn mail(&self, clock: Option<Timestamp>, whole: bool) -> Result<(Vec<Startable>, Option<Timestamp>), Error> {
         let (store, now) = (self.office.store(), self.sight.facts.now);
-        // Twice: what it is being started for by this very process still is among it.
+        // Twice, because mail that this process is already starting it for is still among it.
         let at_once = 2 * (self.config.concurrency as usize).saturating_mul(self.config.batch as usize);
-        // In quiet hours what cannot wait may stand behind what can.
+        // In quiet hours mail of urgency `now` may stand behind other mail.
         let limit = match whole || self.config.quiet.is_some() {
             true => LOOKED_AT_MAX,
             false => at_once.clamp(LOOKED_AT, LOOKED_AT_MAX),
@@ -221,7 +221,7 @@ impl Looking<'_> {
         Ok((mail, until))
     }
 
-    /// Its starts of the last minute, the oldest first.
+    /// Its starts of the last minute, oldest first.
     fn lately(&self, let_go_at: Option<Timestamp>) -> Result<Vec<Timestamp>, Error> {
         let since = self.sight.facts.now.plus_ms(-RATE_MS).max(let_go_at.unwrap_or(Timestamp::ZERO));
         let own = self.starting.iter().filter(|starting| starting.agent == self.agent.name).map(|own| own.at);
@@ -231,7 +231,7 @@ impl Looking<'_> {
         Ok(lately)
     }
 
-    /// Its last runs in a row that failed by themselves, since it was let go.
+    /// Its last runs in a row that failed on their own, since a hold was lifted.
     fn failures(&self, let_go_at: Option<Timestamp>) -> Result<Failures, Error> {
         let ends = views::latest_ends(self.office.store(), &self.agent.name, RUNS_MAX)?;
         let since = |run: &&RunEndView| let_go_at.is_none_or(|at| run.started_at >= at);
@@ -261,7 +261,7 @@ impl Looking<'_> {
     }
 }
 
-/// Whoever stops a run, takes its work or kills its supervisor says nothing of the program.
+/// A run that was stopped, or lost its lease or its supervisor, says nothing about the program.
 fn failed(run: &RunEndView) -> bool {
     match run.how {
         RunOutcome::Exited => run.code != Some(0),

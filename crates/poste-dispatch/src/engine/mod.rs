@@ -1,7 +1,7 @@
-//! The dispatcher: looks at the office whenever it changed, and starts supervisors for what waits.
+//! The dispatcher: checks the office whenever it changes, and starts supervisors for pending mail.
 //!
-//! It holds nothing. What it knows it reads anew each time, what it decides is [`choose`], and whether a start takes place is
-//! decided by the claim of the supervisor. So it may be killed at any time, and any number of them may run.
+//! It keeps no state: it reads the facts each time, [`choose`] decides what to do, and the claim of a supervisor
+//! decides whether a start takes place. So it may be killed at any time, and any number of dispatchers may run.
 
 mod choose;
 mod dispatcher;

@@ -1,4 +1,4 @@
-//! What a person wants to see: who runs, what waits and why, and what is used up.
+//! The status for people: active runs, pending mail and why it is pending, and used budgets.
 
 use poste_config::Runners;
 use poste_core::error::Error;
@@ -20,7 +20,7 @@ use crate::team;
 pub struct Picture {
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// Runs that may be under way at once.
+    /// Maximum number of runs at once.
     pub places: usize,
     pub taken: usize,
     pub agents: Vec<AgentPicture>,
@@ -30,27 +30,27 @@ pub struct Picture {
 pub struct AgentPicture {
     pub agent: Name,
     pub state: AgentState,
-    /// What the state does not say.
+    /// The reason for the state.
     pub why: Option<String>,
     pub runs: Vec<RunPicture>,
     /// Messages it can be started for.
     pub queue: usize,
-    /// Of those, the first in turn.
+    /// The first of these.
     pub next: Option<MessageNo>,
     #[serde(serialize_with = "rfc3339_option")]
     pub waits_since: Option<Timestamp>,
-    /// Messages it is not started for yet: they failed, were sent for a time, are held or wait for another one.
+    /// Messages it is not started for yet: failed, due later, held, or waiting for another one.
     pub later: Vec<Later>,
-    /// Why it is held as soon as a dispatcher looks, in words.
+    /// Why a dispatcher would hold it.
     pub would_hold: Option<String>,
-    /// It is not started, or not for a message.
+    /// Holds on the agent, or on single messages.
     pub holds: Vec<HoldView>,
     pub spent: Option<SpentPicture>,
     #[serde(serialize_with = "rfc3339_option")]
     pub quiet_until: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339_option")]
     pub schedule_next: Option<Timestamp>,
-    /// Whether a person trusts what it runs.
+    /// Whether its command is trusted on this machine.
     pub trusted: bool,
 }
 
@@ -58,16 +58,16 @@ pub struct AgentPicture {
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
     Running,
-    /// It is kept running, and its program ended: it is started again after a pause, without a dispatcher.
+    /// A resident whose program ended: its supervisor restarts it after a pause.
     Restarting,
     /// It would be started now.
     Ready,
-    /// It would be started if there were a place.
+    /// It has mail that cannot be started yet.
     Waiting,
     Held,
     Quiet,
     Idle,
-    /// Nobody can write to it.
+    /// It cannot receive mail.
     NotRegistered,
     Retired,
 }
@@ -100,7 +100,7 @@ pub struct RunPicture {
     pub presence: Presence,
 }
 
-/// Of a budget. What has no limit is null.
+/// The used part of a budget. A missing limit is null.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SpentPicture {
     pub per: &'static str,
@@ -112,7 +112,7 @@ pub struct SpentPicture {
     pub cost_micros_max: Option<u64>,
 }
 
-/// Of these agents, or of all that this machine runs something for.
+/// The status of these agents, or of all with a runner on this machine.
 pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Picture, Error> {
     let sight = look(office, runners, Scope { only, whole: true })?;
     let choice = choose(&sight.facts);

@@ -1,4 +1,4 @@
-//! What a dispatcher came to: counts of what it did, and what it leaves behind.
+//! The outcome of a dispatcher: counts of what it did, and what it leaves behind.
 
 use poste_config::{Mode, Runners};
 use poste_core::error::Error;
@@ -11,7 +11,7 @@ use super::dispatcher::Event;
 use super::picture::{AgentPicture, AgentState, picture};
 use crate::notify::What;
 
-/// Counts of runs and of what stood in their way.
+/// Counts of runs, failures and holds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     pub started: usize,
@@ -35,7 +35,7 @@ impl Tally {
                     _ => self.failed += usize::from(!went_well(*how, *code, undone)),
                 }
             }
-            // Nothing came of the start.
+            // The start had no effect.
             Event::NotTaken { .. } => self.started = self.started.saturating_sub(1),
             Event::CouldNotRun { .. } => {
                 self.started = self.started.saturating_sub(1);
@@ -48,19 +48,19 @@ impl Tally {
     }
 }
 
-/// Whether a run did what it was started for.
+/// Whether a run succeeded.
 pub fn went_well(how: RunOutcome, code: Option<u8>, undone: &[MessageNo]) -> bool {
     how == RunOutcome::Exited && code == Some(0) && undone.is_empty()
 }
 
-/// Agents, as a dispatcher leaves them.
+/// What a dispatcher leaves behind.
 #[derive(Debug)]
 pub struct Left {
-    /// Their programs go on without it.
+    /// Residents, which keep running without it.
     pub kept: Vec<Name>,
-    /// They have mail, and are not started for it before somebody lets them go or a time is over.
+    /// Agents with mail that are not started for it until a hold is lifted or expires.
     pub held: Vec<Name>,
-    /// The first message of each that comes back by itself.
+    /// The first message of each agent that becomes available at a known time.
     pub later: Vec<Later>,
 }
 

@@ -1,4 +1,4 @@
-//! Times of this machine's day: quiet hours, schedules, and what a budget is for.
+//! Times in this machine's time zone: quiet hours, schedules and budget periods.
 
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Unit, Zoned};
@@ -16,14 +16,14 @@ fn stamp(at: &Zoned) -> Timestamp {
     Timestamp::from_ms(at.timestamp().as_millisecond())
 }
 
-/// The end of the quiet hours, if it is in them.
+/// The end of the quiet hours, if `now` is in them.
 pub(super) fn quiet_until(quiet: Quiet, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let local = zoned(now, zone);
     let minute = u16::from(local.hour().unsigned_abs()) * 60 + u16::from(local.minute().unsigned_abs());
     if !quiet.holds_at(minute) {
         return None;
     }
-    // Where the clocks are changed meanwhile it is looked once too often, or an hour later.
+    // If the clocks change in between, this is an hour early, which costs one more check, or an hour late.
     let minutes = (i64::from(quiet.to) - i64::from(minute)).rem_euclid(DAY_MINUTES);
     let into = now.ms() % MINUTE_MS;
     Some(now.plus_ms(minutes * MINUTE_MS - into))
@@ -31,7 +31,7 @@ pub(super) fn quiet_until(quiet: Quiet, now: Timestamp, zone: &TimeZone) -> Opti
 
 /// The last time of a schedule, which may be now, and its next one.
 pub(super) fn occurrences(text: &str, now: Timestamp, zone: &TimeZone) -> (Option<Timestamp>, Option<Timestamp>) {
-    // It was looked at when the file was read.
+    // It was validated when the file was read.
     let Ok(cron) = schedule(text) else { return (None, None) };
     let local = zoned(now, zone);
     let last = cron.find_previous_occurrence(&local, true).ok();
@@ -49,7 +49,7 @@ pub(super) fn budget_since(per: BudgetTime, now: Timestamp, zone: &TimeZone) -> 
     began.map_or(now, |began| stamp(&began))
 }
 
-/// When the next one begins.
+/// When the next hour or day of a budget begins.
 pub(super) fn budget_until(per: BudgetTime, now: Timestamp, zone: &TimeZone) -> Timestamp {
     let began = zoned(budget_since(per, now, zone), zone);
     let next = match per {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_hours_are_of_the_machines_day() {
+    fn quiet_hours_use_the_machines_time_zone() {
         let night = Quiet { from: 22 * 60, to: 7 * 60 };
         assert_eq!(quiet_until(night, at("2026-06-01T20:30:10Z"), &berlin()), Some(at("2026-06-02T05:00:00Z")));
         assert_eq!(quiet_until(night, at("2026-06-02T04:59:59.900Z"), &berlin()), Some(at("2026-06-02T05:00:00Z")));

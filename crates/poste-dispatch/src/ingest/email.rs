@@ -1,4 +1,4 @@
-//! A mail, as a mail server or a filter pipes it in.
+//! Reads a mail as piped in by a mail server or a filter.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::notify::OFFICE_HEADER;
 
 const HEADER_CHARS_MAX: usize = 300;
 
-/// Reads a mail: its text, or what its HTML says, and the names of its files.
+/// Reads a mail: its text, or the text of its HTML, and its attachments.
 pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Unfit::TooLarge);
@@ -22,13 +22,13 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Unfit::Empty);
     }
-    // A file of many mails begins each with a line that is no header.
+    // In an mbox file each mail begins with a `From ` line, which is not a header.
     let bytes = match bytes.starts_with(b"From ") {
         true => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end + 1..]),
         false => bytes,
     };
     if is_deep(bytes) {
-        return Err(Unfit::NoMail("too many messages are in one another"));
+        return Err(Unfit::NoMail("messages are nested too deeply"));
     }
     let mail = MessageParser::default().parse(bytes).ok_or(Unfit::NoMail("it has no header"))?;
     if mail.from().is_none() && mail.subject().is_none() && mail.message_id().is_none() {
@@ -64,7 +64,7 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     incoming.echo_of = echo_of(&mail);
     incoming.returned_to = returned_to(&mail, bytes);
     let key = mail.message_id().map(|id| format!("message-id {id}"));
-    // What has no name of its own is known by all of its bytes.
+    // Without a Message-ID, the digest of its bytes identifies a mail.
     incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
     let mut note = |key: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -80,13 +80,12 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     Ok(incoming)
 }
 
-/// The offices that sent it, or that a program answers with it.
+/// The marks of the offices that sent this mail, or that it replies to automatically.
 fn echo_of(mail: &Message<'_>) -> BTreeSet<String> {
     let header = |name: &'static str| mark::all_in(mail.header_raw(name).unwrap_or_default());
     let mut marks = header(OFFICE_HEADER);
     marks.append(&mut header("Message-ID"));
-    // Ticket systems say auto-generated of what people write, too, and what a mail quotes may be anybody's words: neither
-    // silences it.
+    // Ticket systems also mark mail from people as auto-generated, and a body may quote anything: neither counts.
     let automatic = mail.header_raw("Auto-Submitted").unwrap_or_default().trim().to_ascii_lowercase();
     if automatic.starts_with("auto-replied") {
         ["In-Reply-To", "References"].into_iter().for_each(|name| marks.append(&mut header(name)));
@@ -94,7 +93,7 @@ fn echo_of(mail: &Message<'_>) -> BTreeSet<String> {
     marks
 }
 
-/// The offices whose mail comes back with it: a return has what is returned in it.
+/// The marks of the offices whose mail bounced: a bounce contains the original mail.
 fn returned_to(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
     match mail.content_type().is_some_and(|kind| kind.subtype() == Some("report")) {
         true => mark::all_in(&String::from_utf8_lossy(bytes)),
@@ -102,10 +101,10 @@ fn returned_to(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
     }
 }
 
-/// Messages that may be in one mail. The parser goes into each, and that of the next, on one stack.
+/// Maximum number of messages nested in one mail. The parser recurses into them.
 const MESSAGES_MAX: usize = 1_000;
 
-/// Counts what could begin a message within a message, in headers and what continues them.
+/// Counts header lines and their continuations that could begin a nested message.
 fn is_deep(bytes: &[u8]) -> bool {
     let holds_one = |line: &&[u8]| {
         let line = line.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Reading what comes in from outside: a mail, a webhook, a text. The verb `ingest` stores it.
+//! Reads input from outside: a mail, a webhook, a text. The verb `ingest` stores it.
 
 mod email;
 mod webhook;
@@ -9,24 +9,24 @@ pub use webhook::{Request, webhook};
 use poste_core::limits;
 use poste_verbs::ingest::{Attachment, Incoming, Origin};
 
-/// What is read of a mail or a request.
+/// Maximum size of a mail or a request.
 pub const BYTES_MAX: u64 = 25 * 1024 * 1024;
-/// What is kept of its text, and of its structured data.
+/// Maximum size of the body and of the payload.
 pub(crate) const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// Attachments that are named or kept, and how large they may be together.
+/// Maximum number of attachments that are named or kept, and their maximum total size.
 pub(crate) const ATTACHMENTS_MAX: usize = 20;
 pub(crate) const ATTACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Why something from outside is not taken in.
+/// Why input is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    #[error("it is no mail: {0}")]
+    #[error("not a mail: {0}")]
     NoMail(&'static str),
     #[error(transparent)]
     Unsigned(#[from] crate::notify::sign::Unsigned),
-    #[error("it is empty")]
+    #[error("the input is empty")]
     Empty,
-    #[error("it has more than {BYTES_MAX} bytes")]
+    #[error("the input has more than {BYTES_MAX} bytes")]
     TooLarge,
 }
 
@@ -43,7 +43,7 @@ pub fn text(bytes: &[u8], subject: Option<&str>) -> Result<Incoming, Unfit> {
     Ok(incoming)
 }
 
-/// A subject of one line, as long as one may be.
+/// A subject in one line, cut to the maximum length.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "\u{fffd}");
     line[..line.floor_char_boundary(limits::SUBJECT_BYTES_MAX)].to_owned()
@@ -59,7 +59,7 @@ pub(crate) fn bounded(text: &str) -> String {
     }
 }
 
-/// One name of a file, whatever path it came with.
+/// A plain file name without any path.
 pub(crate) fn file_name(name: &str, ordinal: usize) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String =

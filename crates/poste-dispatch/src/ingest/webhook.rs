@@ -1,4 +1,4 @@
-//! A request of another program: its body and headers, and whether they were signed.
+//! Reads a request of another program: its body, its headers and its signature.
 
 use poste_core::limits;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::{BYTES_MAX, Incoming, Origin, TEXT_BYTES_MAX, Unfit, bounded, one_line};
 use crate::notify::{MESSAGE_TYPE, sign};
 
-/// What came in.
+/// A webhook request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
     pub body: &'r [u8],
@@ -23,11 +23,11 @@ impl Request<'_> {
     }
 }
 
-/// Where monitors write what it is about, the best first.
+/// The fields in which monitors put a subject and a text, best first.
 const TITLES: &[&str] = &["subject", "title", "summary", "alertname", "name", "message", "text"];
 const TEXTS: &[&str] = &["body", "description", "message", "text", "summary"];
 
-/// Reads a request. With a secret it must be signed as Standard Webhooks are.
+/// Reads a request. With a secret it must be signed according to Standard Webhooks.
 pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, Unfit> {
     if request.body.len() as u64 > BYTES_MAX {
         return Err(Unfit::TooLarge);
@@ -42,10 +42,10 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     }
     let text = String::from_utf8_lossy(request.body);
     let mut incoming = Incoming::default();
-    // Nested deeper than a payload may be, it is no JSON here, but a text.
+    // JSON that is nested deeper than a payload may be is treated as text.
     match serde_json::from_str::<Value>(&text).ok().filter(|value| depth(value) < limits::PAYLOAD_DEPTH_MAX) {
         Some(value) => {
-            // What a rule of an office sends has the message in it.
+            // A webhook from a rule of an office contains the message.
             let of_poste = value.get("data").filter(|_| value["type"] == MESSAGE_TYPE);
             incoming.echo_of.extend(of_poste.and_then(|data| Some(data["office"].as_str()?.to_owned())));
             let about = of_poste.map_or(&value, |data| &data["message"]);
@@ -83,14 +83,14 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
     Ok(incoming)
 }
 
-/// A text under this name: at the top, or where alert managers put what their alerts have in common.
+/// The text of this field: at the top level, or where alert managers put the common fields of their alerts.
 fn find(value: &Value, name: &str) -> Option<String> {
     let places = [Some(value), value.get("commonAnnotations"), value.get("commonLabels"), value.get("data")];
     let found = places.into_iter().flatten().find_map(|place| place.get(name)?.as_str());
     found.filter(|text| !text.trim().is_empty()).map(ToOwned::to_owned)
 }
 
-/// serde gives up at 128 by itself, so this ends.
+/// Recursion is bounded: serde_json refuses nesting deeper than 128.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),

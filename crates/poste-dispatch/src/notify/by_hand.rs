@@ -1,4 +1,4 @@
-//! What a person does about a rule: trying again what it could not tell, and testing whether it gets through.
+//! Commands about rules: retry failed notifications, and send a test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,20 +23,20 @@ use super::watcher::Setting;
 use crate::mark::office_id;
 use crate::speaker;
 
-/// Dead letters one retry looks at.
+/// Maximum number of dead letters that one retry reads.
 const RETRIED_MAX: usize = 10_000;
 
-/// What became of a dead letter that was tried again.
+/// The outcome of retrying a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Retried {
     pub rule: Label,
     pub message: MessageNo,
     pub told: bool,
-    /// Why it failed once more.
+    /// Why it failed again.
     pub error: Option<String>,
 }
 
-/// Tries messages that a rule could not tell of once more, each once; none named, all of them.
+/// Retries failed notifications of a rule, each once. Without numbers, all of them.
 pub fn retry(
     place: &Place,
     carrier: &Carrier,
@@ -53,8 +53,8 @@ pub fn retry(
     carrier.carry_out(&mut office);
     for number in numbers {
         if !views::is_untold(office.store(), name, *number)? {
-            let error = Error::not_found(format!("rule {name} does not wait to tell of message {number}"));
-            return Err(error.hint(note!("what waits: " [watch dead, rule = name])));
+            let error = Error::not_found(format!("rule {name} has not failed on message {number}"));
+            return Err(error.hint(note!("list them: " [watch dead, rule = name])));
         }
     }
     let setting = Setting {
@@ -68,9 +68,9 @@ pub fn retry(
     let freed = Interest::from(Concern::Handler(name.clone()));
     let handling =
         office.wait_for(&freed, Some(patience), |office| take(office, &setting, rule))?.ok_or_else(|| {
-            Error::new(Kind::Busy, format!("somebody else sees to rule {name} just now"))
+            Error::new(Kind::Busy, format!("another process is handling rule {name}"))
                 .code(Code::RuleHeld.word())
-                .hint(note!("see who: " [watch status]))
+                .hint(note!("see which: " [watch status]))
         })?;
     let id = office_id(&office)?;
     let folders = Folders::of(place);
@@ -84,7 +84,7 @@ pub fn retry(
             break;
         }
         let sent = match views::message(held.office.store(), message)? {
-            None => Err(Failure::from("the message is gone".to_owned())),
+            None => Err(Failure::from("the message no longer exists".to_owned())),
             Some(found) => {
                 let scene = folders.scene(rule, held.office.wall(), stop);
                 channels::send(&rule.handler, &Post::of(held.office, &id, name, found)?, scene)
@@ -108,7 +108,7 @@ pub fn retry(
     Ok(retried)
 }
 
-/// Sends a message that is none, to see whether a rule would get through. Nothing is written down.
+/// Sends a test by a rule. Nothing is recorded.
 pub fn test(place: &Place, name: &Label) -> Result<Answer> {
     let office = place.open()?;
     let rules = poste_config::on_rules(&office)?;
@@ -116,7 +116,7 @@ pub fn test(place: &Place, name: &Label) -> Result<Answer> {
     let now = office.wall();
     let message = MessageView {
         subject: format!("a test of rule {name}"),
-        body: "This is a test: it is no message, and there is nothing to do.".to_owned(),
+        body: "This is a test. There is nothing to do.".to_owned(),
         ..MessageView::blank("message".parse().expect("a built-in type"), now)
     };
     let post = Post {

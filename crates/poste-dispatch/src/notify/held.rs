@@ -1,4 +1,4 @@
-//! Seeing to one rule: holding it, telling what is to be told, moving its cursor on, letting go.
+//! Handles one rule: takes it, sends its notifications, advances its cursor, and releases it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -19,33 +19,33 @@ use super::post::Post;
 use super::watcher::{Setting, What};
 use crate::mark::office_id;
 
-/// Messages that are looked at in one go.
+/// Number of messages read at once.
 const PAGE: usize = 200;
-/// What an attempt may take beyond its time limit, before somebody else may take the rule.
+/// How far an attempt may exceed its time limit before another watcher may take the rule.
 const SLACK_MS: i64 = limits::SECOND_MS;
 
-/// What came of seeing to a rule.
+/// The outcome of handling a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing is left to be told.
+    /// Nothing is left to send.
     Done,
-    /// Somebody else sees to it.
+    /// Another watcher holds it.
     Held,
-    /// Somebody else took over while a message was told.
+    /// Another watcher took over while a message was being sent.
     Lost,
     Stopped,
 }
 
-/// How long a rule is held: an attempt fits in twice.
+/// The lease of a rule: long enough for two attempts.
 fn lease_ms(rule: &OnRule) -> i64 {
     (2 * (rule.timeout_ms + SLACK_MS)).min(limits::LEASE_MS_MAX)
 }
 
-/// The first messages after a position that a rule is for, all of one record; and how far the log was looked through.
+/// The first messages after a position that a rule matches, all of one record, and how far the log was read.
 pub(super) struct Next {
     pub found: Option<(Position, Vec<MessageView>)>,
     pub looked: Position,
-    /// Messages that cannot be read, so that nobody knows whom they are for.
+    /// Damaged messages, which cannot be matched.
     pub unreadable: Vec<(MessageNo, String)>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn next_match(office: &Office, matcher: &Matcher, after: Position) ->
         };
         let (first, last) = (first.position, last.position);
         let is_whole = page.len() < page_size;
-        // The end of a page may part the messages of one record.
+        // A page may end between the messages of one record.
         if !is_whole && first == last {
             page_size *= 4;
             continue;
@@ -98,7 +98,7 @@ pub(super) fn next_match(office: &Office, matcher: &Matcher, after: Position) ->
     }
 }
 
-/// Takes a rule, unless somebody else sees to it. Whoever takes one first starts its cursor.
+/// Takes a rule, unless another watcher holds it. The first take starts its cursor.
 pub(super) fn take(office: &mut Office, setting: &Setting, rule: &OnRule) -> Result<Option<Handling>, Error> {
     let take = HandlerTake {
         rule: rule.name.clone(),
@@ -108,14 +108,13 @@ pub(super) fn take(office: &mut Office, setting: &Setting, rule: &OnRule) -> Res
     };
     match propose(office, setting, Intent::HandlerTake(take))?.verdict {
         Verdict::Accepted(Effect::Handling(handling)) => Ok(Some(handling)),
-        // A lease that was over before its answer came is nobody's.
+        // The lease ended before the outcome arrived.
         Verdict::Accepted(_) => Ok(None),
         Verdict::Rejected(rejection) if rejection.code == Code::RuleHeld => Ok(None),
         Verdict::Rejected(rejection) => Err(rejection.into()),
     }
 }
 
-/// Whoever a watcher speaks for.
 fn author(setting: &Setting) -> Author {
     Author::new(setting.speaker.clone(), setting.carrier.via)
 }
@@ -123,23 +122,24 @@ fn author(setting: &Setting) -> Author {
 fn propose(office: &mut Office, setting: &Setting, intent: Intent) -> Result<Outcome, Error> {
     let proposal = office.proposal(&author(setting), intent, None);
     let outcome = poste_config::propose(office, &proposal);
-    // Also of a refusal: what was due before it is recorded.
+    // Even after a refusal, because anything due before it was recorded.
     setting.carrier.carry_out(office);
     outcome
 }
 
-/// Makes a rule known, so that its cursor stands; what comes from now on is told.
+/// Starts the cursor of a rule: messages from now on are reported.
 pub(super) fn begin(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(), Error> {
     let Some(handling) = take(office, setting, rule)? else { return Ok(()) };
     HeldRule::new(office, setting, rule, handling).finish(None)?;
     if !rule.from_start && views::count_after(office.store(), Position(0))? > 0 {
-        let why = "it tells of what is sent from now on; for what was sent before: a rule of another name with since = \"start\"".to_owned();
+        let why =
+            "reports messages from now on; for earlier ones: a rule of another name with since = \"start\"".to_owned();
         setting.say(rule, None, What::Begun, Some(why), 0);
     }
     Ok(())
 }
 
-/// Moves a cursor on over what was looked at and concerns nobody. If somebody else sees to the rule, they do.
+/// Advances a cursor over messages that do not match. If another watcher holds the rule, it does so itself.
 pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to: Position) -> Result<(), Error> {
     let Some(handling) = take(office, setting, rule)? else { return Ok(()) };
     let mut held = HeldRule::new(office, setting, rule, handling);
@@ -147,7 +147,7 @@ pub(super) fn move_on(setting: &Setting, office: &mut Office, rule: &OnRule, to:
     held.finish(is_further.then_some(to)).map(drop)
 }
 
-/// A rule that is held.
+/// A rule that this process holds.
 pub(super) struct HeldRule<'r> {
     pub office: &'r mut Office,
     setting: &'r Setting,
@@ -157,14 +157,14 @@ pub(super) struct HeldRule<'r> {
     cursor: Position,
 }
 
-/// What came of telling one message.
-enum Told {
+/// The outcome of sending one message.
+enum SendResult {
     Done,
     Lost,
     Stopped,
 }
 
-/// Sees to a rule until nothing is left to be told.
+/// Handles a rule until nothing is left to send.
 pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
@@ -186,24 +186,24 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
             return Ok(Seen::Done);
         }
         for message in messages {
-            // Whoever was here before gave up on it, and did not live to move the cursor.
+            // A previous watcher gave up on it and died before it advanced the cursor.
             if views::is_untold(held.office.store(), &rule.name, message.number)? {
                 continue;
             }
-            match held.tell(&folders, Post::of(held.office, &id, &rule.name, message)?)? {
-                Told::Done => {}
-                Told::Lost => {
+            match held.notify(&folders, Post::of(held.office, &id, &rule.name, message)?)? {
+                SendResult::Done => {}
+                SendResult::Lost => {
                     setting.say(rule, None, What::Lost, None, 0);
                     return Ok(Seen::Lost);
                 }
-                Told::Stopped => {
+                SendResult::Stopped => {
                     held.finish(None)?;
                     return Ok(Seen::Stopped);
                 }
             }
         }
         next = next_match(held.office, matcher, position)?;
-        // Written before the next one is told: whoever dies there repeats one message at most.
+        // Written before the next message is sent, so that a crash repeats at most one.
         if next.found.is_some() {
             if setting.stop.is_raised() {
                 held.finish(Some(position))?;
@@ -216,7 +216,7 @@ pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Positio
     }
 }
 
-/// The two folders channels ask for.
+/// The two folders that handlers need.
 pub(super) struct Folders {
     office: PathBuf,
     config: PathBuf,
@@ -246,8 +246,8 @@ impl<'r> HeldRule<'r> {
         Self { office, setting, rule, token, until, cursor }
     }
 
-    /// Tries until it is told, or as often as the rule says; then it is a dead letter.
-    fn tell(&mut self, folders: &Folders, post: Post) -> Result<Told, Error> {
+    /// Retries until the message is sent or its attempts are used up; then it is a dead letter.
+    fn notify(&mut self, folders: &Folders, post: Post) -> Result<SendResult, Error> {
         let setting = self.setting;
         let number = Some(post.message.number);
         let mut attempt = 1;
@@ -257,77 +257,78 @@ impl<'r> HeldRule<'r> {
         while let Some(wait) = pace.and_then(|pace| pace.wait(Instant::now(), per_minute)) {
             let (messages, seconds) = (if per_minute == 1 { "message" } else { "messages" }, wait.as_secs() + 1);
             let why = format!(
-                "it told of {per_minute} {messages} within a minute and stops for {seconds}s: does it cause them itself?"
+                "reported {per_minute} {messages} within a minute and pauses for {seconds}s: does it cause them itself?"
             );
             setting.say(self.rule, number, What::Problem, Some(why), 0);
             match self.pause(wait)? {
-                Told::Done => {}
+                SendResult::Done => {}
                 other => return Ok(other),
             }
         }
         loop {
             if setting.stop.is_raised() {
-                return Ok(Told::Stopped);
+                return Ok(SendResult::Stopped);
             }
             if !self.keep_for_attempt()? {
-                return Ok(Told::Lost);
+                return Ok(SendResult::Lost);
             }
             let scene = folders.scene(self.rule, self.office.wall(), setting.stop.flag());
             let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
                 setting.say(self.rule, number, What::Told, None, attempt);
-                return Ok(Told::Done);
+                return Ok(SendResult::Done);
             };
-            // Not the receiver's failure: it is told by whoever comes next, with the same key.
+            // The attempt was interrupted: the next watcher sends the message with the same key.
             if setting.stop.is_raised() {
-                return Ok(Told::Stopped);
+                return Ok(SendResult::Stopped);
             }
             if failure.is_final || attempt >= self.rule.attempts {
                 setting.say(self.rule, number, What::Dead, Some(failure.why.clone()), attempt);
-                // People have the alert of another rule's failure, and this one failed before: it fails in one place, not in each.
+                // People have the alert about the other rule in their inbox, and this rule already has a dead letter:
+                // add no second one.
                 if self.is_about_failure(&post.message)? && self.has_failed()? {
-                    return Ok(Told::Done);
+                    return Ok(SendResult::Done);
                 }
                 let mail = self.alert(&post.message)?;
                 return Ok(if self.give_up(post.message.number, attempt, &failure, mail)? {
-                    Told::Done
+                    SendResult::Done
                 } else {
-                    Told::Lost
+                    SendResult::Lost
                 });
             }
             setting.say(self.rule, number, What::Failed, Some(failure.why.clone()), attempt);
             match self.pause(pause_before(self.rule, attempt, &failure))? {
-                Told::Done => attempt += 1,
+                SendResult::Done => attempt += 1,
                 other => return Ok(other),
             }
         }
     }
 
-    fn pause(&mut self, length: Duration) -> Result<Told, Error> {
+    fn pause(&mut self, length: Duration) -> Result<SendResult, Error> {
         let lease_ms = lease_ms(self.rule);
-        // Often enough to keep the rule.
+        // Short enough to renew the lease in time.
         let slice = Duration::from_millis((lease_ms / 8).unsigned_abs());
         let until = Instant::now() + length;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Told::Done);
+                return Ok(SendResult::Done);
             }
             if self.setting.stop.is_raised() {
-                return Ok(Told::Stopped);
+                return Ok(SendResult::Stopped);
             }
             if !self.keep(lease_ms / 3)? {
-                return Ok(Told::Lost);
+                return Ok(SendResult::Lost);
             }
             self.setting.stop.sleep(left.min(slice));
         }
     }
 
-    /// False: somebody else has the rule.
+    /// False: another watcher has the rule.
     pub fn keep_for_attempt(&mut self) -> Result<bool, Error> {
         self.keep(self.rule.timeout_ms + SLACK_MS)
     }
 
-    /// Holds the rule at least so much longer. False: somebody else has it.
+    /// Makes sure that the lease lasts at least `needed_ms` more. False: another watcher has the rule.
     fn keep(&mut self, needed_ms: i64) -> Result<bool, Error> {
         if self.until.since_ms(self.office.now()?) >= needed_ms {
             return Ok(true);
@@ -355,7 +356,7 @@ impl<'r> HeldRule<'r> {
         Intent::HandlerCursor(HandlerCursor { rule: self.rule.name.clone(), token: self.token, position })
     }
 
-    /// Lets go, where the cursor is to stand.
+    /// Releases the rule, with its cursor at this position if given.
     pub fn finish(&mut self, cursor: Option<Position>) -> Result<bool, Error> {
         let release = HandlerRelease { rule: self.rule.name.clone(), token: self.token };
         let mut intents: Vec<(Intent, Option<Content>)> = Vec::new();
@@ -375,20 +376,21 @@ impl<'r> HeldRule<'r> {
         let body = match mail {
             None => failure.why.clone(),
             Some(_) => format!(
-                "{}\n\nRule {rule} tried {attempts} times to tell of message {message}. Until it is mended, others may not be \
-                 told either.\n\nWhat waits: poste watch dead {rule}\nTry it again: poste watch retry {rule}",
+                "{}\n\nRule {rule} tried {attempts} times to report message {message}. Until it is fixed, others may \
+                 fail as well.\n\nList failures: poste watch dead {rule}\nRetry them: poste watch retry {rule}",
                 failure.why
             ),
         };
-        let subject = format!("{rule} could not tell of #{message}");
+        let subject = format!("{rule} could not report #{message}");
         let content = Content { subject, body: body.as_str().into(), ..Content::default() };
         let dead = HandlerDead { rule, token: self.token, message, attempts, mail };
         self.submit(vec![(Intent::HandlerDead(dead), Some(content))])
     }
 
-    /// The alert about a dead letter: one for the first of a row, and none about an alert that is one itself.
+    /// The alert about a dead letter: one for the first of several in a row, and none if the message is such an alert
+    /// itself.
     fn alert(&self, message: &MessageView) -> Result<Option<Send>, Error> {
-        if self.is_about_failure(message)? || self.goes_on_failing(message)? {
+        if self.is_about_failure(message)? || self.keeps_failing(message)? {
             return Ok(None);
         }
         let mut to: Vec<Address> = self.rule.tell.clone();
@@ -400,7 +402,7 @@ impl<'r> HeldRule<'r> {
         Ok((!to.is_empty()).then(|| Send::plain(alert, to)))
     }
 
-    /// Whether a message says that a rule could not tell of another one.
+    /// Whether a message is the alert about a failed notification.
     fn is_about_failure(&self, message: &MessageView) -> Result<bool, Error> {
         let record = views::sealed(self.office.store(), message.position)?;
         let intent = record.and_then(|record| record.intent().ok().flatten());
@@ -411,9 +413,9 @@ impl<'r> HeldRule<'r> {
         Ok(!views::untold_attempts(self.office.store(), &self.rule.name, 1)?.is_empty())
     }
 
-    /// Whether the message the rule was for before this one is a dead letter, too. One that nobody settles must not
-    /// silence those that come after others were told. Failures of other rules between the two do not count.
-    fn goes_on_failing(&self, message: &MessageView) -> Result<bool, Error> {
+    /// Whether the previous message that the rule matched is a dead letter, too. An old dead letter must not suppress
+    /// the alert if messages were sent after it. Alerts about failed notifications between the two do not count.
+    fn keeps_failing(&self, message: &MessageView) -> Result<bool, Error> {
         let earlier = views::last_untold_before(self.office.store(), &self.rule.name, message.number)?;
         let Some(earlier) = earlier else { return Ok(false) };
         if earlier == message.position {
@@ -433,7 +435,7 @@ impl<'r> HeldRule<'r> {
         Ok(false)
     }
 
-    /// False: somebody else has the rule.
+    /// False: another watcher has the rule.
     pub fn submit(&mut self, intents: Vec<(Intent, Option<Content>)>) -> Result<bool, Error> {
         let by = author(self.setting);
         let proposals = intents.into_iter().map(|(intent, content)| self.office.proposal(&by, intent, content));
@@ -445,9 +447,9 @@ impl<'r> HeldRule<'r> {
             let Verdict::Rejected(rejection) = outcome.verdict else { continue };
             match (rejection.code, proposal.intent) {
                 (Code::LeaseLost, _) => is_held = false,
-                // Somebody moved it there before.
+                // Another watcher has already moved it there.
                 (Code::NothingToDo, _) => {}
-                // Whom the rule names may be retired by now; that it failed is written down all the same.
+                // The agents that the rule names may have retired. The failure is recorded all the same.
                 (_, Intent::HandlerDead(dead)) if dead.mail.is_some() => {
                     let dead = Intent::HandlerDead(HandlerDead { mail: None, ..dead });
                     is_held &= self.submit(vec![(dead, proposal.content)])?;
@@ -459,7 +461,7 @@ impl<'r> HeldRule<'r> {
     }
 }
 
-/// Twice as long each time, up to a limit; the receiver's own word counts, as far as it is no longer than that.
+/// Doubles each time, up to a limit. A longer delay that the receiver asked for counts, up to the same limit.
 fn pause_before(rule: &OnRule, attempt: u32, failure: &Failure) -> Duration {
     let longest = Duration::from_millis(limits::HANDLER_PAUSE_MS_MAX.unsigned_abs());
     let first = Duration::from_millis(rule.backoff_ms.unsigned_abs());

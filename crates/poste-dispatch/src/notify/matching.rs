@@ -1,16 +1,16 @@
-//! Which mail a rule is for.
+//! Which mail a rule matches.
 
 use poste_config::{OnRule, text_pattern};
 use poste_core::error::Error;
 use poste_core::views::{MailHeader, MessageView};
 use regex::Regex;
 
-/// Under this key a message says which rule's command sent it.
+/// The metadata key that names the rule whose command sent a message.
 pub const RULE_KEY: &str = "poste_rule";
-/// The variable that tells a command which rule runs it.
+/// The environment variable that names the rule to its command.
 pub const RULE_VARIABLE: &str = "POSTE_RULE";
 
-/// A rule, ready to be held against mail.
+/// A rule with its compiled pattern.
 #[derive(Debug)]
 pub struct Matcher {
     pub rule: OnRule,
@@ -24,11 +24,11 @@ impl Matcher {
         Ok(Self { rule, text })
     }
 
-    /// Everything but the text, which costs reading the words.
+    /// Checks everything but the text, which requires reading the content.
     pub fn fits(&self, mail: &MailHeader) -> bool {
         let matches = &self.rule.matches;
         let any = |wanted: &[String], found: &[String]| wanted.iter().any(|wanted| found.contains(wanted));
-        // Its own failures: told by the same way, they would fail as well, and be told again.
+        // Not the alerts about its own failures: sent the same way, they would fail again.
         mail.untold_by.as_ref() != Some(&self.rule.name)
             && (matches.types.is_empty() || matches.types.contains(&mail.kind))
             && matches.priority.is_none_or(|least| mail.priority >= least)
@@ -37,9 +37,9 @@ impl Matcher {
             && (matches.topics.is_empty() || mail.topic.as_ref().is_some_and(|topic| matches.topics.contains(topic)))
     }
 
-    /// What was redacted has no words left to fit.
+    /// Redacted content does not match any text.
     pub fn fits_text(&self, message: &MessageView) -> bool {
-        // What its own command sent would make it run again, for ever.
+        // A message from its own command would make it run again, for ever.
         let is_own = message.metadata.get(RULE_KEY).is_some_and(|rule| rule == self.rule.name.as_str());
         !is_own && self.text.as_ref().is_none_or(|text| text.is_match(&message.subject) || text.is_match(&message.body))
     }

@@ -1,11 +1,11 @@
-//! Telling people of mail: rules of `[[on]]`, each seen to by one process at a time.
+//! Notifies people of mail by the `[[on]]` rules. One process at a time handles a rule.
 //!
-//! A rule is held only while there is something to tell, by a lease in the log; its cursor is a record. So any number of
-//! watchers may run beside each other, one may be killed anywhere, and whoever comes next goes on where the cursor
-//! stands: each message is told at least once, always with the same key, by which a receiver knows it again.
+//! A rule is held, by a lease in the log, only while there is something to send; its cursor is a record. So any number
+//! of watchers may run side by side and each may be killed at any point: the next one continues at the cursor. Each
+//! message is sent at least once, always with the same key, by which a receiver recognises a repeat.
 //!
-//! Messages of one rule are told in the order of the log. One that cannot be told holds up those behind it, not other
-//! rules, until it was tried as often as its rule says; then it is a dead letter of the rule and the next one follows.
+//! A rule sends its messages in log order. One that cannot be sent delays those behind it, but no other rule, until its
+//! attempts are used up; then it is a dead letter of the rule and the next one follows.
 
 pub mod by_hand;
 mod channels;

@@ -1,4 +1,4 @@
-//! What is told of a message: the same words for every channel, and the key it is known by.
+//! The text of a notification, the same for every handler, and its key.
 
 use poste_core::Office;
 use poste_core::digest::Digest;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use crate::mark;
 
-/// More of a body is not sent anywhere.
+/// Maximum size of a body or payload that is sent.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// One message, to be told by one rule.
+/// One message to be reported by one rule.
 #[derive(Debug, Clone)]
 pub struct Post {
     /// Always the same for this message and this rule of this office.
     pub key: String,
-    /// By this the office knows its own words when they come back.
+    /// By this the office recognises its own notifications when they come back.
     pub mark: String,
     pub rule: Label,
     pub message: MessageView,
@@ -25,7 +25,7 @@ pub struct Post {
 
 impl Post {
     pub(super) fn of(office: &Office, office_id: &str, rule: &Label, message: MessageView) -> Result<Self, Error> {
-        // After a restore another message may have the number; its record has an id nobody else gets.
+        // After a restore another message may have this number. The id of its record is unique.
         let record = views::sealed(office.store(), message.position)?;
         let record = record.map(|record| record.envelope.id.to_string()).unwrap_or_default();
         let known_by = format!("{office_id}\n{record}\n{}\n{rule}", message.number);
@@ -33,13 +33,13 @@ impl Post {
         Ok(Self { key: format!("poste-{}", &key[..32]), mark: mark::of(office_id), rule: rule.clone(), message })
     }
 
-    /// One line: what it is, from whom, about what.
+    /// One line with priority, type, number, sender and subject.
     pub fn title(&self) -> String {
         let MessageView { number, kind, priority, from, .. } = &self.message;
         one_line(&format!("[{priority}] {kind} #{number} from {from}: {}", self.message.subject))
     }
 
-    /// Plain text: nothing in it means anything to whatever shows it.
+    /// Plain text without control characters.
     pub fn text(&self, chars_max: usize) -> String {
         let message = &self.message;
         let mut text = self.title();
@@ -51,7 +51,7 @@ impl Post {
         let body = plain(&message.body);
         let body = body.trim();
         if message.content_gone {
-            text.push_str("\n(its content is no longer there)\n");
+            text.push_str("\n(its content is no longer available)\n");
         } else if !body.is_empty() && body != message.subject.trim() {
             text.push('\n');
             text.push_str(body);
@@ -91,8 +91,8 @@ fn one_line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without what a terminal or a chat would act on instead of showing it: control characters, and such as turn the
-/// direction of text around.
+/// Replaces what a terminal or a chat would act on instead of showing: control characters, and those that change the
+/// direction of text.
 pub(super) fn plain(text: &str) -> String {
     let acts = |sign: char| {
         (sign.is_control() && sign != '\n' && sign != '\t')

@@ -1,4 +1,4 @@
-//! Secrets, read where they are kept whenever they are needed, and kept out of everything that is said.
+//! Secrets: read for each use, and never shown.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use poste_config::{HandlerConfig, SecretPlace};
 
-/// No key is longer.
+/// Maximum size of a secret file.
 const BYTES_MAX: u64 = 16 * 1024;
 
 /// A secret that is never printed.
@@ -29,7 +29,7 @@ impl Secret {
         &self.0
     }
 
-    /// A text in which it does not stand.
+    /// Replaces the secret in a text.
     pub fn hide_in(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "…") }
     }
@@ -45,7 +45,7 @@ pub fn read(place: &SecretPlace, folder: &Path) -> Result<Secret, String> {
         SecretPlace::File(path) => read_file(path, folder)?,
     };
     match secret.get().is_empty() || secret.get().contains(['\r', '\n', '\0']) {
-        true => Err(format!("{place} holds no secret of one line")),
+        true => Err(format!("{place} does not hold a secret of one line")),
         false => Ok(secret),
     }
 }
@@ -55,12 +55,12 @@ fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
         Some(rest) => std::env::home_dir().unwrap_or_else(|| PathBuf::from("/")).join(rest),
         None => folder.join(path),
     };
-    // A pipe would make whoever opens it wait.
+    // Opening a pipe would block.
     const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 0x4 };
     let opened = File::options().read(true).custom_flags(O_NONBLOCK).open(place);
     let mut file = opened.map_err(|error| format!("the file {path}: {error}"))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(format!("{path} is no file"));
+        return Err(format!("{path} is not a regular file"));
     }
     let mut text = String::new();
     let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);
@@ -68,7 +68,7 @@ fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
     Ok(Secret::new(&text))
 }
 
-/// Which place of a secret a handler needs and does not find.
+/// Why a secret that a handler needs cannot be read.
 pub fn missing(handler: &HandlerConfig, folder: &Path) -> Option<String> {
     let place = match handler {
         HandlerConfig::Telegram { token, .. } => token,

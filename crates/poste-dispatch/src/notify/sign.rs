@@ -22,24 +22,24 @@ fn mac(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<Hmac<Sha25
     Some(mac)
 }
 
-/// What stands in `webhook-signature`.
+/// The value of `webhook-signature`.
 pub fn sign(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
     let signed = mac(secret, id, timestamp, body)?.finalize().into_bytes();
     Some(format!("v1,{}", STANDARD.encode(signed)))
 }
 
-/// Why a request is not what whoever has the secret sent just now.
+/// Why the signature of a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsigned {
-    #[error("the request has no signature that could be checked")]
+    #[error("the request has no usable signature")]
     Missing,
     #[error("the request was signed too long ago, or the clocks differ")]
     Stale,
-    #[error("the signature is not of this secret and this body")]
+    #[error("the signature does not match the secret and the body")]
     Wrong,
 }
 
-/// Checks a signed request. Any of several signatures will do, so that a secret can be changed.
+/// Checks a signed request. One valid signature of several is enough, so that secrets can be rotated.
 pub fn verify(
     secret: &str,
     id: &str,
@@ -59,7 +59,7 @@ pub fn verify(
     if given.is_empty() {
         return Err(Unsigned::Missing);
     }
-    // In constant time, by the crate that made it.
+    // `verify_slice` compares in constant time.
     let is_it = |given: &Vec<u8>| mac(secret, id, timestamp, body).is_some_and(|mac| mac.verify_slice(given).is_ok());
     match given.iter().any(is_it) {
         true => Ok(()),

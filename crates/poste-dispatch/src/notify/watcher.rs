@@ -1,4 +1,4 @@
-//! One thread that hears of news, and one for each rule while it has something to tell.
+//! One thread that waits for changes, and one for each rule while it has something to send.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -23,22 +23,22 @@ use crate::speaker;
 use poste_verbs::actions::Carrier;
 use poste_verbs::{Note, note};
 
-/// How often the files are looked at, and how long somebody who failed waits.
+/// How often the files are checked, and how long a rule pauses after a failure.
 const PERIOD: Duration = Duration::from_secs(1);
-/// So many messages that do not concern a rule are passed before its cursor is written on.
+/// Number of messages that do not match a rule after which its cursor is advanced.
 const PASSED_MAX: u64 = 50;
 
 /// How a watcher is started.
 #[derive(Clone)]
 pub struct WatchOptions {
     pub place: Place,
-    /// Who sees to rules; otherwise the office's own service.
+    /// The agent in whose name rules are handled; by default the office's own service.
     pub speaker: Option<Name>,
-    /// Only these rules; none named, all of them.
+    /// Only these rules. Empty: all.
     pub only: Vec<Label>,
-    /// Who carries out what the watcher's records ask for.
+    /// Carries out the actions of the watcher's records.
     pub carrier: Carrier,
-    /// Told everything that happens, from several threads.
+    /// Called with every event, from several threads.
     pub report: Arc<dyn Fn(&Line) + Send + Sync>,
 }
 
@@ -48,13 +48,13 @@ impl std::fmt::Debug for WatchOptions {
     }
 }
 
-/// Something that happened while rules were seen to.
+/// An event of a rule.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Line {
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
     pub rule: Option<Label>,
-    /// How the rule tells.
+    /// How the rule notifies.
     pub handler: Option<String>,
     pub message: Option<MessageNo>,
     pub what: What,
@@ -66,28 +66,28 @@ pub struct Line {
 impl Line {
     /// What to do about it.
     pub fn next(&self) -> Option<Note> {
-        (self.what == What::Untrusted).then(|| note!("read it, then trust it: "[trust]))
+        (self.what == What::Untrusted).then(|| note!("review it, then trust it: "[trust]))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Somebody sees to the rule for the first time.
+    /// The rule is handled for the first time.
     Begun,
     Told,
-    /// It is tried again.
+    /// It is retried.
     Failed,
     /// It is a dead letter of the rule now.
     Dead,
-    /// Somebody else took the rule over.
+    /// Another watcher took the rule over.
     Lost,
-    /// The rule is not run: nobody trusts the file it stands in.
+    /// The rule is not run: its file is not trusted here.
     Untrusted,
     Problem,
 }
 
-/// What every thread of a watcher knows.
+/// Shared by all threads of a watcher.
 #[derive(Clone)]
 pub(super) struct Setting {
     pub place: Place,
@@ -95,27 +95,27 @@ pub(super) struct Setting {
     pub stop: Interrupt,
     pub carrier: Carrier,
     pub report: Arc<dyn Fn(&Line) + Send + Sync>,
-    /// None: it only goes as far as the log was when it began.
+    /// None: it only catches up to where the log ended when it started.
     pub pace: Option<Arc<Pace>>,
 }
 
-/// How fast a rule tells of what was just sent: what is told may itself be what makes the next message.
+/// Limits how fast a rule reports new messages, because a notification may itself cause the next message.
 #[derive(Debug, Default)]
 pub(super) struct Pace(Mutex<VecDeque<Instant>>);
 
 impl Pace {
-    /// How long to wait before the next one, if so many were told within a minute.
+    /// How long to wait before the next one, if `per_minute` were sent within the last minute.
     pub fn wait(&self, now: Instant, per_minute: u32) -> Option<Duration> {
         let window = Duration::from_millis(limits::HANDLER_PACE_MS.unsigned_abs());
-        let mut told = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sent = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let left = |at: &Instant| window.saturating_sub(now.saturating_duration_since(*at));
-        while told.front().is_some_and(|at| left(at).is_zero()) {
-            told.pop_front();
+        while sent.front().is_some_and(|at| left(at).is_zero()) {
+            sent.pop_front();
         }
-        if told.len() >= per_minute as usize {
-            return told.front().map(left);
+        if sent.len() >= per_minute as usize {
+            return sent.front().map(left);
         }
-        told.push_back(now);
+        sent.push_back(now);
         None
     }
 }
@@ -142,7 +142,7 @@ impl Setting {
     }
 }
 
-/// Sees to the rules of an office until it is stopped.
+/// Handles the rules of an office until it is stopped.
 #[derive(Debug)]
 pub struct Watcher {
     stop: Interrupt,
@@ -150,10 +150,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// The rules stand in this machine's files; that they cannot be read is an error here, and a problem later on.
+    /// Rules that cannot be read are an error here, and a reported problem later.
     pub fn start(options: WatchOptions) -> Result<Self, Error> {
         let stop = Interrupt::default();
-        // Who has no rules writes nothing, and looks whether there are some by now.
+        // Without rules nothing is written; the thread waits for the first ones.
         let ready = match poste_config::on_rules(&options.place.open()?)?.rules.is_empty() {
             true => None,
             false => Some(set_up(&options, &stop)?),
@@ -169,22 +169,22 @@ impl Watcher {
             let mut office = setting.place.open()?;
             let ended = watch(&setting, &mut office, &mut rules, &options.only);
             if let Err(error) = &ended {
-                setting.problem(format!("nobody sees to the rules here any more: {error}"));
+                setting.problem(format!("rules are no longer handled here: {error}"));
             }
             setting.stop.raise();
             rules.end(&setting, &mut office);
             ended
         });
-        let thread = thread.map_err(|error| Error::Damaged(format!("no thread can be started: {error}")))?;
+        let thread = thread.map_err(|error| Error::Damaged(format!("could not start a thread: {error}")))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Whether it gave up by itself; [`stop`](Self::stop) says why.
+    /// Whether it ended on an error; [`stop`](Self::stop) returns it.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Lets attempts that are under way end, and lets go of everything.
+    /// Waits for current attempts to end, and releases all rules.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -205,7 +205,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Each rule that nobody saw to yet begins here, so that it tells of what is sent from now on.
+/// Starts the cursor of each new rule, so that it reports messages from now on.
 pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
     let (setting, rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
@@ -217,11 +217,11 @@ fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(
     if has_begun { Ok(()) } else { begin(setting, office, rule) }
 }
 
-/// Tells what is to be told now, and ends. Rules that somebody else sees to are left to them.
+/// Sends what is due now, and returns. Skips rules that another watcher holds.
 pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     let (setting, mut rules) = set_up(options, &Interrupt::default())?;
     let mut office = setting.place.open()?;
-    // What is sent meanwhile is for the next time: a rule may be the reason for it.
+    // Messages sent from here on are left for the next time: a rule may have caused them.
     let up_to = office.head()?.position;
     for watched in rules.watched.values_mut() {
         begin_once(&setting, &mut office, &watched.matcher.rule)?;
@@ -251,7 +251,7 @@ fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setti
         if stop.is_raised() {
             return Ok(None);
         }
-        // A file that cannot be read has no rules yet; whoever mends it is told by `config check`.
+        // A file that cannot be read has no rules yet; `config check` reports the error.
         if poste_config::on_rules(&office).is_ok_and(|read| !read.rules.is_empty())
             && let Ok(ready) = set_up(options, stop)
         {
@@ -280,17 +280,17 @@ fn set_up(options: &WatchOptions, stop: &Interrupt) -> Result<(Setting, Rules), 
 
 fn watch(setting: &Setting, office: &mut Office, rules: &mut Rules, only: &[Label]) -> Result<(), Error> {
     while !setting.stop.is_raised() {
-        // What a rule matches is more than a key says.
+        // Any change may matter: rules match on more than the keys of an interest.
         let looked = office.wait_unless(&Interest::everything(), Some(PERIOD), Stop::Raised(&setting.stop), |office| {
             let looked = rules.look(setting, office);
-            // What was due may have been settled here.
+            // A tick may have been recorded here.
             setting.carrier.carry_out(office);
             looked?;
             Ok(None::<()>)
         });
         match looked {
             Ok(_) => {}
-            // The office is full, locked or being restored: that passes, or a person sees to it.
+            // The office is full, locked or being restored: wait until that passes or a person fixes it.
             Err(error) if is_passing(&error) => {
                 setting.problem(error.to_string());
                 setting.stop.sleep(PERIOD);
@@ -306,28 +306,28 @@ fn is_passing(error: &Error) -> bool {
     matches!(error, Error::Busy { .. } | Error::DiskFull { .. } | Error::WalFull { .. } | Error::ClockLeap { .. })
 }
 
-/// The rules that are seen to.
+/// The rules being handled.
 #[derive(Default)]
 struct Rules {
     watched: BTreeMap<Label, Watched>,
-    /// Workers of rules that are gone.
+    /// Workers of removed rules.
     leaving: Vec<JoinHandle<Result<Seen, Error>>>,
-    /// As the files said.
+    /// The rules as last read.
     read: OnRules,
-    /// What is wrong with the files, told once.
+    /// The current error in the files, reported once.
     problem: Option<String>,
 }
 
 struct Watched {
     matcher: Arc<Matcher>,
-    /// Up to here there is nothing that is left to be told.
+    /// Up to here nothing is left to send.
     clean: Position,
     worker: Option<JoinHandle<Result<Seen, Error>>>,
     /// After a failure of the office, not of the receiver.
     not_before: Option<Instant>,
-    /// What that was, told once.
+    /// That failure, reported once.
     troubled: Option<String>,
-    /// Ends its worker: it is to stop, or its rule is another by now.
+    /// Ends its worker, because the watcher stops or the rule has changed.
     stop: Interrupt,
     pace: Arc<Pace>,
 }
@@ -348,7 +348,7 @@ impl Rules {
             let before = self.watched.remove(&rule.name);
             if let Some(mut before) = before {
                 if before.matcher.rule != *rule {
-                    // What it passed under its old words is passed.
+                    // Messages that the old rule has passed stay passed.
                     before.matcher = Arc::new(Matcher::new(rule.clone())?);
                     before.stop.raise();
                 }
@@ -371,9 +371,9 @@ impl Rules {
             };
             watched.insert(rule.name.clone(), new);
         }
-        for (_, gone) in std::mem::replace(&mut self.watched, watched) {
-            gone.stop.raise();
-            self.leaving.extend(gone.worker);
+        for (_, removed) in std::mem::replace(&mut self.watched, watched) {
+            removed.stop.raise();
+            self.leaving.extend(removed.worker);
         }
         self.leaving.retain(|worker| !worker.is_finished());
         self.read = read;
@@ -391,7 +391,7 @@ impl Rules {
                 self.take(setting, read, only)
             }
             Err(error @ (Error::Config { .. } | Error::Io { .. })) => {
-                let why = format!("{error}; the rules stay as they were");
+                let why = format!("{error}; the previous rules stay in force");
                 if self.problem.as_ref() != Some(&why) {
                     setting.problem(why.clone());
                     self.problem = Some(why);
@@ -407,14 +407,14 @@ impl Rules {
             match watched.look(setting, office) {
                 Ok(()) => {}
                 Err(error) if is_passing(&error) => return Err(error),
-                // One rule's trouble is none of the others', and may be mended: its speaker may come back.
+                // Only this rule is affected, and the cause may pass: a retired speaker may be revived.
                 Err(error) => watched.trouble(setting, error.to_string()),
             }
         }
         Ok(())
     }
 
-    /// Everybody ends, and cursors stand where it was looked.
+    /// Ends all workers, and writes the cursors of idle rules.
     fn end(&mut self, setting: &Setting, office: &mut Office) {
         self.watched.values().for_each(|watched| watched.stop.raise());
         self.leaving.drain(..).for_each(|worker| drop(worker.join()));
@@ -434,7 +434,7 @@ impl Watched {
         Ok(self.clean.max(cursor.unwrap_or_default()))
     }
 
-    /// Tells what is to be told, up to a position if there is one.
+    /// Starts a worker that sends what is due, up to a position if given.
     fn work(&mut self, setting: &Setting, up_to: Option<Position>) {
         self.stop = Interrupt::default();
         let pace = up_to.is_none().then(|| Arc::clone(&self.pace));
@@ -465,7 +465,7 @@ impl Watched {
         };
         let next = next_match(office, &self.matcher, self.clean.max(handler.cursor))?;
         match next.found {
-            // Whoever holds it tells of it, or loses it: both ring.
+            // The holder sends it or loses the rule: either wakes this watcher.
             Some(_) if handler.holder.is_some() => Ok(()),
             Some(_) => {
                 self.work(setting, None);
@@ -488,7 +488,7 @@ impl Watched {
         }
     }
 
-    /// Writes the cursor on, if so many messages that do not concern the rule came since.
+    /// Advances the cursor, if at least `passed_min` messages that do not match have been passed.
     fn pass(&self, office: &mut Office, setting: &Setting, passed_min: u64) -> Result<(), Error> {
         let rule = &self.matcher.rule;
         let Some(handler) = views::handler(office.store(), &rule.name)? else { return Ok(()) };
@@ -515,7 +515,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_tells_of_so_many_messages_within_a_minute() {
+    fn a_rule_reports_a_limited_number_of_messages_per_minute() {
         let (pace, start) = (Pace::default(), Instant::now());
         let after = |seconds: u64| pace.wait(start + Duration::from_secs(seconds), 3);
         assert_eq!([after(0), after(10), after(20)], [None; 3]);
@@ -523,7 +523,7 @@ mod tests {
         assert_eq!(
             [after(60), after(61)],
             [None, Some(Duration::from_secs(9))],
-            "the first is a minute old, not the second"
+            "the first is a minute old, the second is not"
         );
         assert_eq!([after(130), after(130), after(130)], [None; 3]);
     }

@@ -1,4 +1,4 @@
-//! What a program said: its answer out of what it printed, the conversation it was in, and what it cost.
+//! Reads the answer, the conversation and the cost from the output of a program.
 
 use poste_config::Preset;
 use serde_json::Value;
@@ -8,16 +8,16 @@ use super::conversation::is_id;
 /// What was found in the output of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Said {
-    /// Empty: it gave none.
+    /// Empty: no answer.
     pub text: String,
-    /// To go on with it later.
+    /// To resume it later.
     pub conversation: Option<String>,
     pub cost_micros: Option<u64>,
-    /// It says itself that it failed, whatever its exit code.
+    /// The failure that the program itself reports, whatever its exit code.
     pub failed: Option<String>,
 }
 
-/// Reads what a program of this preset printed. What is not in the shape that is known is taken as it is.
+/// Reads the output of a program with this preset. Output in an unknown format is taken as it is.
 pub(crate) fn read(preset: Preset, stdout: &str) -> Said {
     let found = match preset {
         Preset::ClaudeCode => claude(stdout),
@@ -37,13 +37,13 @@ fn claude(stdout: &str) -> Option<Said> {
     let result = whole.or_else(|| lines(stdout).filter(is_result).last())?;
     let text = result["result"].as_str().unwrap_or_default().trim().to_owned();
     let failed = (result["is_error"] == true).then(|| match text.as_str() {
-        "" => result["subtype"].as_str().unwrap_or("it says that it failed").to_owned(),
+        "" => result["subtype"].as_str().unwrap_or("it reported a failure").to_owned(),
         text => text.to_owned(),
     });
     Some(Said { text, conversation: id(&result["session_id"]), cost_micros: micros(&result["total_cost_usd"]), failed })
 }
 
-/// Its last message is in the answer file; what is printed tells of the thread.
+/// Its last message is in the answer file; its output names the thread.
 fn codex(stdout: &str) -> Said {
     let mut said = Said::default();
     let mut is_event = false;
@@ -67,7 +67,7 @@ fn codex(stdout: &str) -> Said {
 }
 
 fn gemini(stdout: &str) -> Option<Said> {
-    // Warnings may stand before it.
+    // Warnings may precede it.
     let object: Value = serde_json::from_str(stdout.get(stdout.find('{')?..)?.trim()).ok()?;
     Some(Said {
         text: object["response"].as_str().unwrap_or_default().trim().to_owned(),
@@ -86,11 +86,11 @@ fn opencode(stdout: &str) -> Option<Said> {
         said.conversation = id(&event["sessionID"]).or(said.conversation);
         match kind {
             "text" => texts.extend(string(&event["part"]["text"])),
-            // What was said before a tool was used is not the answer.
+            // Text before a tool call is not the answer.
             "tool_use" => texts.clear(),
             "step_finish" => cost = cost.saturating_add(micros(&event["part"]["cost"]).unwrap_or(0)),
             "error" => {
-                said.failed = string(&event["error"]["data"]["message"]).or(Some("it tells of an error".to_owned()));
+                said.failed = string(&event["error"]["data"]["message"]).or(Some("it reported an error".to_owned()));
             }
             _ => {}
         }
@@ -100,14 +100,14 @@ fn opencode(stdout: &str) -> Option<Said> {
     is_event.then_some(said)
 }
 
-/// What a program put into its answer file. aider writes down there all that it and its model said, each line behind
-/// the name of who said it; the last that the model said is its answer.
+/// The answer in the answer file of a program. aider logs its whole exchange with the model there, each line after the
+/// role of its author; the last response of the model is the answer.
 pub(crate) fn in_file(preset: Preset, text: String) -> String {
     const LAST: &str = "\nLLM RESPONSE ";
     if preset != Preset::Aider {
         return text;
     }
-    // Everything before it is what the model was asked.
+    // Everything before it was sent to the model.
     let Some(at) = text.rfind(LAST) else { return String::new() };
     let said = text[at + LAST.len()..].lines().filter_map(|line| line.strip_prefix("ASSISTANT"));
     said.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n").trim().to_owned()
@@ -138,7 +138,7 @@ fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned).filter(|text| !text.is_empty())
 }
 
-/// What is no plain word is no id, whoever says so.
+/// Only a plain word is accepted as an id.
 fn id(value: &Value) -> Option<String> {
     string(value).filter(|id| is_id(id))
 }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claude_code_tells_its_session_and_its_cost() {
+    fn claude_code_reports_its_session_and_its_cost() {
         let said = read(
             Preset::ClaudeCode,
             r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.\n","session_id":"0a-1","total_cost_usd":0.0123}"#,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_tells_its_thread() {
+    fn codex_reports_its_thread() {
         let said = read(
             Preset::Codex,
             "{\"type\":\"thread.started\",\"thread_id\":\"t-1\"}\nnoise\n{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"Yes.\"}}\n",
@@ -202,16 +202,16 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_of_aider_is_what_its_model_said_last() {
+    fn the_answer_of_aider_is_the_last_response_of_its_model() {
         let history = "TO LLM 2026-11-16T18:11:54\n-------\nUSER LLM RESPONSE 2026\nUSER ASSISTANT no\nLLM RESPONSE 2026-11-16T18:11:55\n\
             ASSISTANT First.\nTO LLM 2026-11-16T18:11:56\nUSER more\nLLM RESPONSE 2026-11-16T18:11:57\nASSISTANT Two\nASSISTANT \nASSISTANT lines.\n";
         assert_eq!(in_file(Preset::Aider, history.to_owned()), "Two\n\nlines.");
-        assert_eq!(in_file(Preset::Aider, "TO LLM 2026\nUSER all it was asked".to_owned()), "", "no answer of anybody");
+        assert_eq!(in_file(Preset::Aider, "TO LLM 2026\nUSER all it was asked".to_owned()), "", "no response");
         assert_eq!(in_file(Preset::Codex, history.to_owned()), history);
     }
 
     #[test]
-    fn hostile_numbers_are_no_cost() {
+    fn hostile_numbers_are_not_a_cost() {
         for cost in ["-1", "1e300", "\"much\""] {
             let line = format!(r#"{{"type":"result","result":"x","total_cost_usd":{cost}}}"#);
             assert_eq!(read(Preset::ClaudeCode, &line).cost_micros, None, "{cost}");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_no_conversation() {
+    fn an_option_is_not_a_conversation() {
         let line = r#"{"type":"result","result":"x","session_id":"--dangerously-skip-permissions"}"#;
         assert_eq!(read(Preset::ClaudeCode, line).conversation, None);
         let long = format!(r#"{{"type":"thread.started","thread_id":"{}"}}"#, "x".repeat(300_000));

@@ -1,4 +1,4 @@
-//! Which conversation of its program an agent goes on with. A matter of this machine, as the conversations are.
+//! Which conversation of its program an agent resumes. Local to this machine, like the conversations.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,7 +13,7 @@ use super::folder::{RUNS, RunFolder};
 const FOLDER: &str = ".conversations";
 const ID_BYTES_MAX: usize = 128;
 const BYTES_MAX: u64 = 64 * 1024;
-/// So many failures in a row, and it is better to begin anew.
+/// After this many failures in a row, the next run starts a new conversation.
 const FAILURES_MAX: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub(crate) struct Conversation {
     pub failures: u32,
 }
 
-/// An id becomes a word of a command line, so it is a plain one: nothing that could be an option or a path, and not long.
+/// An id becomes an argument, so it must be short and must not look like an option or a path.
 pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-');
     text.len() <= ID_BYTES_MAX
@@ -34,7 +34,7 @@ pub(crate) fn is_id(text: &str) -> bool {
         && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The next run begins anew.
+/// Makes the next run start a new conversation.
 pub(crate) fn forget(office: &Path, agent: &Name) {
     let _ = files::clear(&path(office, agent));
 }
@@ -43,13 +43,13 @@ fn path(office: &Path, agent: &Name) -> PathBuf {
     office.join(RUNS).join(FOLDER).join(format!("{agent}.json"))
 }
 
-/// The one to go on with, if it is of this program in this folder.
+/// The conversation to resume, if it is of this program in this folder.
 pub(crate) fn last(office: &Path, agent: &Name, runner: &str, folder: &Path) -> Option<Conversation> {
     let found: Conversation = serde_json::from_slice(&files::beginning(&path(office, agent), BYTES_MAX).ok()?).ok()?;
     (found.runner == runner && found.folder == folder && is_id(&found.id)).then_some(found)
 }
 
-/// Remembers it; where that fails, the next one begins anew, and nothing else is lost.
+/// Remembers it. If that fails, the next run starts a new conversation, and nothing else is lost.
 pub(crate) fn keep(office: &Path, agent: &Name, conversation: &Conversation) {
     let path = path(office, agent);
     if let Some(above) = path.parent() {
@@ -62,7 +62,7 @@ pub(crate) fn keep(office: &Path, agent: &Name, conversation: &Conversation) {
     }
 }
 
-/// A run that went on with it failed: it may be the conversation itself that is gone, or broken.
+/// A run that resumed it failed: the conversation itself may be missing or broken.
 pub(crate) fn failed(office: &Path, agent: &Name, mut conversation: Conversation, said: &str) {
     let said = said.to_lowercase();
     let is_gone = ["no conversation found", "session not found", "no session", "no rollout found", "invalid session"];
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_gone_is_forgotten_and_one_of_another_folder_is_not_taken() {
+    fn a_missing_conversation_is_forgotten_and_another_folders_is_not_resumed() {
         let office = tempfile::tempdir().unwrap();
         fs::create_dir(office.path().join(RUNS)).unwrap();
         let agent: Name = "coder".parse().unwrap();
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(find("claude-code", "/x"), Some(own.clone()));
         assert_eq!((find("codex", "/x"), find("claude-code", "/y")), (None, None));
         failed(office.path(), &agent, own.clone(), "some error");
-        let once = find("claude-code", "/x").expect("one failure is nothing");
+        let once = find("claude-code", "/x").expect("kept after one failure");
         failed(office.path(), &agent, once, "some error");
         assert_eq!(find("claude-code", "/x"), None);
         keep(office.path(), &agent, &own);

@@ -1,7 +1,7 @@
-//! The private folder of a run: what went in, what came out, and whose it is.
+//! The private folder of a run: its input, its output, and what the run is.
 //!
-//! Whether the supervisor lives is told by the lock on one of its files, which goes with it however it ends, and not by a
-//! process number, which may be somebody else's tomorrow.
+//! A lock on one of its files says whether the supervisor lives. It is released however the supervisor ends, while a
+//! pid may be reused.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -16,27 +16,27 @@ use poste_core::text::{Name, Session};
 use poste_run::files;
 use serde::{Deserialize, Serialize};
 
-/// Below the office.
+/// The folder of all runs, in the office.
 pub const RUNS: &str = run_folders::FOLDER;
-/// Folders of runs that are over, kept at most …
+/// Maximum number of folders of ended runs …
 const KEPT_MAX: usize = 200;
-/// … and so many bytes of them.
+/// … and their maximum total size.
 const KEPT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// No file of ours is longer than this.
+/// Maximum size of the files that Poste itself writes there.
 const OWN_BYTES_MAX: u64 = 64 * 1024;
-/// Nobody takes longer to write what a run is about.
+/// A folder without a valid `run.json` is abandoned after this time.
 const UNFINISHED: Duration = Duration::from_secs(3_600);
 
-/// A file for each run that is to be looked after.
+/// Has a file for each run that a sweep must check.
 const LIVE: &str = ".live";
 const TROUBLE: &str = ".trouble";
-/// A file for each agent whose program is kept running.
+/// Has a lock file for each resident.
 const KEPT: &str = ".kept";
 const LOCK: &str = "lock";
 const ABOUT: &str = "run.json";
 const END: &str = "end.json";
-/// What the program may write, apart from what others go by.
+/// Files of the program, apart from those that Poste relies on.
 const OWN: &str = "own";
 
 /// What is known of a run from its folder.
@@ -52,7 +52,7 @@ pub struct About {
     pub started_at: Timestamp,
 }
 
-/// How it ended, for whoever looks into the folder; the log says so too.
+/// How a run ended, for people who look into the folder; the log says so, too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub how: RunOutcome,
@@ -80,14 +80,14 @@ impl RunFolder {
         Self { path: office.join(RUNS).join(run_folders::name(run)), run: run.clone() }
     }
 
-    /// Makes it, and holds it as long as the returned value lives.
+    /// Creates the folder, and holds it as long as the returned value lives.
     pub fn create(office: &Path, about: &About) -> io::Result<(Self, Held)> {
         let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         below(office, LIVE)?;
         let folder = Self::of(office, &about.run);
-        // First the sign that something is to be looked after: whoever dies from here on is found by it.
+        // Create the sign first, so that a sweep finds the run if this process dies from here on.
         files::anew(&folder.sign())?;
-        // One that is there already is of another run.
+        // An existing folder belongs to another run.
         private(&folder.path)?;
         private(&folder.path.join(OWN))?;
         let lock = Locked::exclusive(files::anew(&folder.path.join(LOCK))?)?;
@@ -107,7 +107,7 @@ impl RunFolder {
         self.path.join("prompt.md")
     }
 
-    /// Both streams of the program, as they come.
+    /// Both streams of the program, in order.
     pub fn output(&self) -> PathBuf {
         self.path.join("output")
     }
@@ -124,7 +124,7 @@ impl RunFolder {
 
     pub fn about(&self) -> Option<About> {
         let about: About = read(&self.path.join(ABOUT))?;
-        // What speaks of another run than the one this folder is named for is forged.
+        // A file about a run other than the one this folder is named for is forged.
         (self.path.file_name() == Some(run_folders::name(&about.run).as_ref())).then_some(about)
     }
 
@@ -132,7 +132,7 @@ impl RunFolder {
         read(&self.path.join(END))
     }
 
-    /// When it printed something last.
+    /// When it last printed something.
     pub fn last_output(&self) -> Option<SystemTime> {
         fs::symlink_metadata(self.output()).ok()?.modified().ok()
     }
@@ -141,7 +141,7 @@ impl RunFolder {
         self.replace(ABOUT, &serde_json::to_vec(about)?)
     }
 
-    /// Nobody needs to look after it from here on.
+    /// Records the end. No sweep has to check the run from here on.
     pub fn write_end(&self, ended: &Ended) -> io::Result<()> {
         self.replace(END, &serde_json::to_vec(ended)?)?;
         self.remove_sign();
@@ -157,7 +157,7 @@ impl RunFolder {
         let _ = fs::remove_file(self.sign());
     }
 
-    /// Whole or not at all: somebody may read it at any time.
+    /// Replaces a file atomically, because it may be read at any time.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let fresh = self.path.join(format!("{name}.new"));
         write(&fresh, bytes)?;
@@ -173,7 +173,7 @@ impl RunFolder {
         matches!(self.lock(), Err(failed) if failed.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Holds what nobody holds any more. An error of kind `WouldBlock`: somebody does.
+    /// Holds the folder of a dead supervisor. An error of kind `WouldBlock`: the supervisor lives.
     pub(crate) fn take_over(&self) -> io::Result<Held> {
         Ok(Held { _lock: self.lock()? })
     }
@@ -189,7 +189,7 @@ impl RunFolder {
     }
 }
 
-/// A private folder beside those of runs.
+/// A private folder next to those of runs.
 fn below(office: &Path, name: &str) -> io::Result<PathBuf> {
     let folder = office.join(RUNS).join(name);
     for folder in [&office.join(RUNS), &folder] {
@@ -201,14 +201,14 @@ fn below(office: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Held by what keeps the program of an agent running, also while it waits to start it again: so there is one, whoever starts
-/// how many. An error of kind `WouldBlock`: there is one.
+/// Held by the supervisor of a resident, even while it waits to restart the program, so that there is only one. An
+/// error of kind `WouldBlock`: there already is one.
 pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(5);
     let path = below(office, KEPT)?.join(agent.as_str());
     let mut held = Locked::exclusive(files::lockable(&path)?);
-    // Whoever asks whether there is one holds it for that moment.
+    // `is_kept` holds the lock for a moment.
     for _ in 0..TRIES {
         match held {
             Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => {
@@ -221,10 +221,10 @@ pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
     Ok(Held { _lock: held? })
 }
 
-/// Whether something keeps the program of an agent running on this machine.
+/// Whether a supervisor keeps the program of an agent running on this machine.
 pub fn is_kept(office: &Path, agent: &Name) -> bool {
     let file = files::existing(&office.join(RUNS).join(KEPT).join(agent.as_str()));
-    // Shared: two who ask do not take each other for who keeps it.
+    // Shared, so that two checks do not mistake each other for a supervisor.
     matches!(file.map(|file| file.try_lock_shared()), Ok(Err(fs::TryLockError::WouldBlock)))
 }
 
@@ -236,7 +236,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&files::beginning(path, OWN_BYTES_MAX).ok()?).ok()
 }
 
-/// Why nothing could be started for an agent the last time.
+/// Why the last start of an agent failed.
 pub fn trouble(office: &Path, agent: &Name) -> Option<String> {
     let bytes = files::beginning(&trouble_file(office, agent), OWN_BYTES_MAX).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -274,7 +274,7 @@ pub fn folders(office: &Path) -> io::Result<Vec<RunFolder>> {
     Ok(found.into_iter().map(|(_, folder)| folder).collect())
 }
 
-/// The folders of runs that nobody has written an end into. Without a look into the others, of which there may be many.
+/// The folders of runs without a recorded end. Does not read the others, of which there may be many.
 pub(crate) fn live(office: &Path) -> io::Result<Vec<RunFolder>> {
     let entries = match fs::read_dir(office.join(RUNS).join(LIVE)) {
         Ok(entries) => entries,
@@ -287,7 +287,7 @@ pub(crate) fn live(office: &Path) -> io::Result<Vec<RunFolder>> {
         let folder = RunFolder { path: office.join(RUNS).join(entry.file_name()), run: unnamed() };
         match folder.about() {
             Some(about) => found.push(RunFolder { run: about.run, ..folder }),
-            // Somebody makes it just now, or died of it.
+            // It is being created, or its creator died.
             None if age(&entry).is_some_and(|age| age > UNFINISHED) => folder.remove_sign(),
             None => {}
         }
@@ -299,17 +299,18 @@ fn age(entry: &fs::DirEntry) -> Option<Duration> {
     entry.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().ok()
 }
 
-/// Whether nobody has dropped any for long.
+/// Whether old folders were not deleted for long.
 pub(crate) fn is_overfull(office: &Path) -> bool {
     fs::read_dir(office.join(RUNS)).is_ok_and(|entries| entries.count() > 2 * KEPT_MAX)
 }
 
-/// Drops the oldest of those that are over: too many, or too large in all. Also what somebody who died in the making has left.
+/// Deletes the oldest folders of ended runs if there are too many or they are too large, and half-made folders whose
+/// creator died.
 pub(crate) fn prune(office: &Path) -> io::Result<usize> {
-    let mut over: Vec<RunFolder> = folders(office)?.into_iter().filter(|folder| folder.ended().is_some()).collect();
-    over.reverse();
+    let mut ended: Vec<RunFolder> = folders(office)?.into_iter().filter(|folder| folder.ended().is_some()).collect();
+    ended.reverse();
     let (mut bytes, mut dropped) = (0, 0);
-    for (index, folder) in over.iter().enumerate() {
+    for (index, folder) in ended.iter().enumerate() {
         bytes += size(&folder.path);
         if (index >= KEPT_MAX || bytes > KEPT_BYTES_MAX) && folder.take_over().is_ok() {
             dropped += usize::from(folder.remove().is_ok());
@@ -317,7 +318,7 @@ pub(crate) fn prune(office: &Path) -> io::Result<usize> {
     }
     for entry in fs::read_dir(office.join(RUNS)).into_iter().flatten().flatten() {
         let unfinished = RunFolder { path: entry.path(), run: unnamed() };
-        // What is hidden is no run.
+        // Hidden folders are not runs.
         let is_run = !entry.file_name().to_string_lossy().starts_with('.');
         let is_old = is_run && age(&entry).is_some_and(|age| age > UNFINISHED);
         if is_old && unfinished.about().is_none() && !unfinished.is_held() {
@@ -331,7 +332,8 @@ fn unnamed() -> Session {
     "unfinished".parse().expect("a plain word is a session")
 }
 
-/// What the files of a folder come to; an agent may have put anything there, so no deeper than it was told to.
+/// The total size of the files in a folder and its `own` folder. No deeper, because an agent may have put anything
+/// there.
 fn size(path: &Path) -> u64 {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let all = entries(path).chain(entries(&path.join(OWN)));
@@ -355,26 +357,26 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_private_held_by_one_and_found_again() {
+    fn a_folder_is_private_and_held_and_found_again() {
         use std::os::unix::fs::PermissionsExt;
         let office = tempfile::tempdir().unwrap();
         let (folder, held) = RunFolder::create(office.path(), &about("a/../b")).unwrap();
         assert_eq!(folder.path().parent().unwrap(), office.path().join(RUNS), "no name leads elsewhere");
         assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert!(RunFolder::create(office.path(), &about("a/../b")).is_err(), "it is of one run");
+        assert!(RunFolder::create(office.path(), &about("a/../b")).is_err(), "a folder belongs to one run");
         assert!(folder.is_held() && folder.take_over().is_err());
         let found = folders(office.path()).unwrap();
         assert!(found.len() == 1 && found[0].about().unwrap().run == folder.run);
         assert_eq!(live(office.path()).unwrap().len(), 1);
         drop(held);
         assert!(!folder.is_held());
-        assert_eq!(live(office.path()).unwrap().len(), 1, "nobody has looked after it yet");
+        assert_eq!(live(office.path()).unwrap().len(), 1, "it was not swept yet");
         folder.write_end(&Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None }).unwrap();
         assert_eq!(live(office.path()).unwrap().len(), 0);
     }
 
     #[test]
-    fn one_keeps_a_program_running() {
+    fn only_one_supervisor_keeps_a_program_running() {
         let office = tempfile::tempdir().unwrap();
         let agent: Name = "coder".parse().unwrap();
         assert!(!is_kept(office.path(), &agent));
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_of_another_run_is_not_believed() {
+    fn a_file_about_another_run_is_ignored() {
         let office = tempfile::tempdir().unwrap();
         let (folder, _held) = RunFolder::create(office.path(), &about("one")).unwrap();
         folder.write_about(&about("two")).unwrap();
@@ -396,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_oldest_that_are_over_are_dropped() {
+    fn only_the_oldest_ended_runs_are_deleted() {
         let office = tempfile::tempdir().unwrap();
         let ended = Ended { how: RunOutcome::Exited, code: Some(0), took_ms: 1, why: None };
         let mut held = Vec::new();
@@ -406,7 +408,7 @@ mod tests {
             lock._lock.set_modified(old).unwrap();
             match number {
                 0 => held.push(lock), // it runs
-                1 => {}               // nobody has looked after it yet
+                1 => {}               // it was not swept yet
                 _ => folder.write_end(&ended).unwrap(),
             }
         }

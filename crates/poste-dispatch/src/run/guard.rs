@@ -1,4 +1,4 @@
-//! Watches over the leases of a run while its program runs.
+//! Renews the leases of a run while its program runs.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use poste_verbs::leases::Lease;
 
 use super::folder::{About, RunFolder};
 
-/// How often it looks; with a short lease more often.
+/// How often it checks; more often if the lease is short.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_AT_LEAST: Duration = Duration::from_millis(50);
-/// What ending everything takes at most, apart from the grace.
+/// Maximum time it takes to end everything, in addition to the grace period.
 const ENDING_MS: i64 = 2_000;
 
-/// How long it may hold what it has, since when by the boot clock, and how long its program may take to end.
+/// The length of its leases, their start by the boot clock, and the grace period of its program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub lease_ms: i64,
@@ -42,7 +42,7 @@ pub(crate) struct Guard<'a> {
     about: About,
     /// Why the program was ended.
     pub why: Option<String>,
-    /// The rest of its messages is none the worse for it.
+    /// Release its other messages without counting an attempt.
     pub gives_back: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// How long the lease is of what was taken at a time.
+    /// The length of the leases of a claim made at this time.
     pub(crate) fn lease_ms(claimed: &Claimed, at: Timestamp) -> i64 {
         let length = claimed.items.iter().map(|item| item.lease_until.since_ms(at)).min();
         length.unwrap_or(limits::LEASE_MS_DEFAULT).clamp(limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)
@@ -92,12 +92,13 @@ impl<'a> Guard<'a> {
         sixth.clamp(LOOK_AT_LEAST, LOOK)
     }
 
-    /// So long before the lease ends, the program is ended if it cannot be kept: it must be gone when another one may begin.
+    /// How long before the end of a lease that cannot be renewed the program is ended: it must have ended before
+    /// another run may start.
     fn margin_ms(&self) -> i64 {
         self.grace_ms.saturating_add(ENDING_MS).min(self.lease_ms / 3)
     }
 
-    /// Looks what is still held, and keeps it.
+    /// Checks what is still held, and renews its leases.
     fn keep(&mut self) -> Result<(), Error> {
         self.office.store().check_identity()?;
         let version = self.office.store().data_version()?;
@@ -135,7 +136,7 @@ impl<'a> Guard<'a> {
         Ok(())
     }
 
-    /// Whether the leases may end before they can be kept.
+    /// Whether a lease may end before it can be renewed.
     fn is_running_out(&self) -> bool {
         self.open.iter().any(|own| own.left_ms(self.office).map_or(true, |left_ms| left_ms < self.margin_ms()))
     }
@@ -144,7 +145,7 @@ impl<'a> Guard<'a> {
 impl Watcher for Guard<'_> {
     fn started(&mut self, pid: u32) {
         self.about.program = Some(processes::written_down(pid));
-        // Only for who looks: what ends the program does not read it.
+        // Only for people: ending the program does not depend on it.
         let _ = self.folder.write_about(&self.about);
     }
 
@@ -154,20 +155,20 @@ impl Watcher for Guard<'_> {
                 self.why = Some("the office was deleted or replaced".to_owned());
                 return Watch::End;
             }
-            // Busy, a full disk: there is time to try again.
+            // Busy, or a full disk: there is time to retry.
             Err(error) if self.is_running_out() => {
-                self.why = Some(format!("the lease could not be kept: {error}"));
+                self.why = Some(format!("the lease could not be renewed: {error}"));
                 return Watch::End;
             }
             Err(_) => return Watch::GoOn,
             Ok(()) => {}
         }
-        // Whoever finished everything may still tidy up; whoever works on what is not its own any more may not. Nobody can tell on
-        // which of several messages a program works, so it goes on only if it knows itself what it gave back.
+        // A program that finished everything may still clean up; one that lost a message may not continue. Which of
+        // several messages it works on is unknown, so it continues only if it gave back the others itself.
         if self.lost > 0 || self.open.is_empty() && self.given_back > 0 {
             self.gives_back = !self.open.is_empty();
             self.why = Some(match self.gives_back {
-                true => "another message it had was taken away".to_owned(),
+                true => "it lost another of its messages".to_owned(),
                 false => "the lease was lost".to_owned(),
             });
             return Watch::End;
@@ -192,7 +193,7 @@ mod tests {
 
     const LEASE_MS: i64 = 600_000;
 
-    /// How far the wall clock and the boot clock have gone.
+    /// How far the wall clock and the boot clock have advanced.
     #[derive(Debug)]
     struct Hands(Mutex<(i64, i64)>);
 
@@ -256,7 +257,7 @@ mod tests {
         let mut guard = Guard::new(&mut office, &carrier, holder, &claimed, terms, (&run_folder, about));
         assert!(!guard.is_running_out());
 
-        // All but a second of the lease has gone by, and somebody sets the wall clock back to just after its start.
+        // One second of the lease is left, and the wall clock is set back to just after its start.
         *hands.0.lock().unwrap() = (1, LEASE_MS - 1_000);
         let before = guard.office.head().unwrap().position;
         assert!(guard.is_running_out());

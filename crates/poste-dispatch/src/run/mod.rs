@@ -1,10 +1,9 @@
-//! Runs: the program of an agent is started for its mail, watched over, and what came of it is recorded.
+//! Runs: the program of an agent is started for its mail and supervised, and the outcome is recorded.
 //!
-//! Each run has a supervisor, a process of its own ([`supervise`]). It takes the messages and records the start in one
-//! record, so of any number of supervisors that are started for a message one has it. It keeps the leases, ends the
-//! program and everything the program started when the time is up, the lease is lost or it is asked to stop, and records
-//! the answer and the end in one transaction. If it is killed, the program dies with it, and whoever comes next
-//! [sweeps](sweep).
+//! Each run has its own supervisor process ([`supervise`]). It claims the messages and records the start in one record,
+//! so of any number of supervisors for a message only one gets it. It renews the leases, ends the program and
+//! everything the program started when the time is up, the lease is lost or it is asked to stop, and records the answer
+//! and the end in one transaction. If it is killed, the program dies with it, and the next process [sweeps](sweep).
 
 mod answer;
 mod conversation;
@@ -34,22 +33,22 @@ pub use supervise::{Came, Errand, RunError, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;
 
-/// Beside [`RUN`]: the machine whose run it is. A copy of an office has runs of the same ids, which are not its own.
+/// Next to [`RUN`], the machine of the run: a copy of an office has runs with the same ids.
 const RUN_MACHINE: &str = "POSTE_RUN_MACHINE";
 /// The hidden commands: a supervisor, and the step that ties the program to it.
 pub const RUN_AGENT: &str = "run-agent";
 pub const RUN_CHILD: &str = "run-child";
-/// What is started from within a run and does not end with it: another supervisor, and who rings for a message that was sent last.
+/// Commands started from within a run that do not end with it: another supervisor, and the ring for its last message.
 const ANOTHER_BY: [&str; 2] = [RUN_AGENT, "wake"];
 /// The exit code of a supervisor that did not get the message.
 pub const NOT_TAKEN: u8 = 75;
 
-/// Whether an agent can be started for nothing in particular: its program takes its mail itself.
+/// Whether an agent can be started without a message, because its program takes its mail itself.
 pub fn takes_mail_itself(config: &AgentConfig) -> bool {
     config.mode == Mode::Resident || preset::ways(config).answer == AnswerBy::Poste
 }
 
-/// What tells the processes of a run of a machine from all others.
+/// The mark on the processes of a run on a machine.
 pub fn mark(machine: &Label, run: &Session) -> Mark {
     let variables = [(RUN, run.as_str()), (RUN_MACHINE, machine.as_str())];
     Mark {
@@ -59,24 +58,24 @@ pub fn mark(machine: &Label, run: &Session) -> Mark {
     }
 }
 
-/// A supervisor for these messages of an agent, or to let it look through its inbox. It needs nothing of who starts it, and
-/// lives on when that one ends.
+/// A supervisor for these messages of an agent, or, without any, for its inbox. It is independent of its parent and
+/// outlives it.
 pub fn supervisor(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo]) -> Command {
     let mut command = tagged(program, office, agent, messages);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Whoever started a supervisor and lives on must not keep what is left of it.
+/// Reaps a supervisor when it ends, so that it does not stay a zombie.
 pub(crate) fn reap(mut supervisor: Child) {
     std::thread::spawn(move || supervisor.wait());
 }
 
-/// The same, with the streams of who starts it.
+/// The same, with the streams of its parent.
 pub fn tagged(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo]) -> Command {
     let mut command = Command::new(program);
     command.arg(RUN_AGENT).arg(agent.as_str()).args(messages.iter().map(ToString::to_string));
-    // It may be started from within another run, whose end is not to be its end.
+    // It may be started from within another run, and must not end with it.
     for inherited in [RUN, RUN_MACHINE, "POSTE_AGENT", "POSTE_SESSION", "POSTE_MESSAGE", "POSTE_MESSAGES"] {
         command.env_remove(inherited);
     }

@@ -1,4 +1,4 @@
-//! What is recorded when a run is over: what becomes of each of its messages, and the end of the run.
+//! What is recorded when a run ends: the outcome of each of its messages, and the end of the run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use serde_json::value::RawValue;
 
 /// The longest answer that is sent; the whole one is in the folder of the run.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// What the record of an end keeps of what was printed last.
+/// How much of the last output the record of an end keeps.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Result {
     pub how: RunOutcome,
     pub code: Option<u8>,
     pub took: Duration,
-    /// Empty: there is none.
+    /// Empty: no answer.
     pub answer: String,
-    /// Why it is no success, in one line.
+    /// Why it failed, in one line.
     pub problem: Option<String>,
     pub printed: String,
     pub cost_micros: Option<u64>,
     pub conversation: Option<String>,
-    /// It was ended for what happened to another message: this one is none the worse for it.
+    /// It was ended because of another message: release its messages without counting an attempt.
     pub gives_back: bool,
 }
 
@@ -57,7 +57,7 @@ impl Result {
     }
 }
 
-/// What to write for a message that is still held. Several: each only if the one before was refused.
+/// What to record for a message that is still held. If several, each is tried only if the one before was refused.
 pub(crate) fn of_message(
     result: &Result,
     config: &AgentConfig,
@@ -82,19 +82,19 @@ pub(crate) fn of_message(
     }
     let answer = answer(result, message, run);
     if let Some(found) = secrets::find(&answer).first() {
-        let why = format!("its answer is not sent, as it seems to hold {}: see .poste/runs/{run}/answer", found.what);
+        let why = format!("its answer was not sent, as it seems to hold {}: see .poste/runs/{run}/answer", found.what);
         return vec![fail(number, token, &why, None)];
     }
     let last = fail(number, token, "its answer was refused", None);
     let done = done(number, token, &result.answer);
-    // What the office says itself takes no answer.
+    // A notice of the office takes no answer.
     match message.notice.is_none() && wants_answer {
         true => vec![(Intent::Send(response(number, token)), Some(answer)), done, last],
         false => vec![done, last],
     }
 }
 
-/// The same for one that could not even be read, or whose supervisor died.
+/// The same for a message that could not be read, or whose supervisor died.
 pub(crate) fn of_unread(
     config: Option<&AgentConfig>,
     number: MessageNo,
@@ -102,7 +102,7 @@ pub(crate) fn of_unread(
     token: Position,
     why: &str,
 ) -> (Intent, Option<Content>) {
-    fail(number, token, why, config.map_or(Some(Again { delay_ms: None }), |config| retry(config, attempts)))
+    fail(number, token, why, config.map_or(Some(Retry { delay_ms: None }), |config| retry(config, attempts)))
 }
 
 fn response(number: MessageNo, token: Position) -> Send {
@@ -138,22 +138,22 @@ fn done(message: MessageNo, token: Position, answer: &str) -> (Intent, Option<Co
     (Intent::Done(Done { message, token: Some(token), artifacts: Vec::new() }), Some(scrubbed(content)))
 }
 
-/// When it is tried again; `None`: never.
+/// A retry, after this delay or the office's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Again {
+struct Retry {
     delay_ms: Option<i64>,
 }
 
-/// As the agent is configured; what it does not say, the office does.
-fn retry(config: &AgentConfig, attempts: u32) -> Option<Again> {
+/// The retry that the agent's configuration allows; where it says nothing, the office decides. `None`: no retry.
+fn retry(config: &AgentConfig, attempts: u32) -> Option<Retry> {
     if config.retries.is_some_and(|tries| attempts.saturating_add(1) >= tries) {
         return None;
     }
     let doubled = |first: i64| first.saturating_mul(1_i64 << attempts.min(30)).clamp(0, limits::RETRY_DELAY_MS_MAX);
-    Some(Again { delay_ms: config.backoff_ms.map(doubled) })
+    Some(Retry { delay_ms: config.backoff_ms.map(doubled) })
 }
 
-fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) -> (Intent, Option<Content>) {
+fn fail(message: MessageNo, token: Position, why: &str, again: Option<Retry>) -> (Intent, Option<Content>) {
     let delay_ms = again.and_then(|again| again.delay_ms);
     let intent = Intent::Fail(Fail { message, token: Some(token), retry: again.is_some(), delay_ms });
     let whole = scrubbed(Content { body: Body(why.as_bytes().to_vec()), ..Content::default() });
@@ -161,24 +161,24 @@ fn fail(message: MessageNo, token: Position, why: &str, again: Option<Again>) ->
     (intent, Some(Content { body: Body(tail(&text).as_bytes().to_vec()), ..Content::default() }))
 }
 
-/// Why a run failed is often what it printed last. Not out of something that seems to hold a secret: a piece of one is not known
-/// for one any more. Nor what only a program reads.
+/// Adds the last line of output, which often says why a run failed. Not if the output seems to contain a secret,
+/// because a part of one is not recognised, and not if the line is JSON.
 fn with_last_words(problem: &str, printed: &str) -> String {
     let whole = Content { body: Body(printed.as_bytes().to_vec()), ..Content::default() };
     let last = last_line(printed).filter(|line| !line.starts_with(['{', '[']) && !problem.contains(line.as_str()));
     match last.filter(|_| secrets::find(&whole).is_empty()) {
-        Some(line) => format!("{problem}; it printed last: {line}"),
+        Some(line) => format!("{problem}; last output: {line}"),
         None => problem.to_owned(),
     }
 }
 
-/// What the end of a run says: why it failed, what was printed last, and where everything is.
+/// The content of the end of a run: why it failed, its last output, and where the transcript is.
 pub(crate) fn end_content(result: &Result, run: &str) -> Content {
     let transcript = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
     let mut metadata = transcript.clone();
     metadata.extend(result.conversation.clone().map(|id| ("conversation".to_owned(), id)));
     let problem = result.problem.as_deref().unwrap_or_default();
-    // In all of it: a piece of a key is not known for one any more.
+    // Search all of it, because a part of a key is not recognised.
     let whole =
         Content { body: Body(format!("{problem}\n{}", result.printed).into_bytes()), metadata, ..Content::default() };
     if let Some(found) = secrets::find(&whole).first() {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_looked_for_in_everything_that_was_printed() {
+    fn all_output_is_searched_for_secrets() {
         let begin = concat!("-----BEGIN RSA PRIV", "ATE KEY-----");
         let lines = "MIIEowIBAAKCAQEA7bq2l3Zk9xQe4Yt1Vw8Rr5sP0uHnJc6dXfGaBmKyTzLoWiEv\n".repeat(70);
         let content = printed(format!("{begin}\n{lines}"), Some("id-1"));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_what_goes_beside_it_is_not_kept_either() {
+    fn a_secret_in_the_metadata_is_not_kept_either() {
         let token = concat!("gh", "p_", "16C7e42F292c6912E7710c838347Ae178B4a");
         let content = printed("nothing to see".to_owned(), Some(token));
         assert!(!format!("{content:?}").contains(token));
@@ -223,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_printed_last_says_why_unless_it_may_be_a_secret() {
+    fn the_last_output_says_why_unless_it_may_be_a_secret() {
         let said = |printed: &str| with_last_words("it ended with exit code 3", printed);
         assert_eq!(said(""), "it ended with exit code 3");
-        assert_eq!(said("one\n\ttwo \n\n"), "it ended with exit code 3; it printed last: two");
+        assert_eq!(said("one\n\ttwo \n\n"), "it ended with exit code 3; last output: two");
         assert_eq!(said("{\"type\":\"result\"}"), "it ended with exit code 3");
         let long = said(&"x".repeat(100_000));
         assert!(long.ends_with("x…") && long.chars().count() < 300, "{long}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_much_is_kept() {
+    fn only_the_end_of_long_output_is_kept() {
         let content = printed("line of text\n".repeat(10_000), None);
         assert!(content.body.0.len() < 2 * TAIL_BYTES && content.body.0.ends_with(b"line of text"));
     }

@@ -1,4 +1,4 @@
-//! What the program of a run printed, as far as the folder of the run has it.
+//! The output of a run, as kept in its folder.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -11,16 +11,16 @@ use poste_run::files::readable;
 
 use super::folder::RunFolder;
 
-/// What is read at once, and the most that is given of one file.
+/// Maximum number of bytes read at once.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Both streams, from their beginning or from where the last look ended.
+/// Both streams, from their beginning or from where the last call ended.
 #[derive(Debug)]
 pub struct Output {
     run: Session,
     path: PathBuf,
     at: u64,
-    /// The beginning of a line.
+    /// The beginning of an incomplete line.
     rest: Vec<u8>,
 }
 
@@ -37,12 +37,12 @@ impl Output {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The lines since the last look, and whether that was the last of them.
+    /// The lines since the last call, and whether the run has ended.
     pub fn follow(&mut self, office: &Office) -> Result<(String, bool), Error> {
-        // Asked before the look: what was printed before the end is then there.
+        // Checked before reading, so that everything printed before the end is read.
         let is_over = views::run(office.store(), &self.run)?.is_none_or(|run| run.how.is_some());
         self.read_on().map_err(|source| Error::Io { path: self.path.clone(), source })?;
-        // Half a sign would be shown as damage.
+        // Half a character would be shown as invalid.
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let end = if is_over { self.rest.len() } else { whole };
         let lines: Vec<u8> = self.rest.drain(..end).collect();

@@ -1,8 +1,8 @@
-//! What each program wants: its words, how the message goes in, where the answer is, how a conversation goes on.
+//! What each program needs: its arguments, its input, where its answer is, and how to resume a conversation.
 
 use poste_config::{AgentConfig, AnswerBy, Input, Preset};
 
-/// What stands for something in the words of a command.
+/// The values of the placeholders in a command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Templates {
     pub agent: String,
@@ -18,8 +18,8 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// The words with everything put in. A word that speaks of a conversation is left out when there is none, and so is
-    /// the option right before it.
+    /// The arguments with their placeholders filled in. An argument with `{conversation}` is left out when there is
+    /// none, and so is an option right before it.
     pub(crate) fn fill(&self, words: &[String]) -> Vec<String> {
         let mut filled: Vec<String> = Vec::new();
         for word in words {
@@ -34,7 +34,7 @@ impl Templates {
         filled
     }
 
-    /// In one pass: what is put in is never looked at again, so no message can speak of a template.
+    /// In one pass: filled-in text is never scanned again, so a message cannot use a placeholder.
     fn fill_word(&self, word: &str) -> String {
         let named = |name: &str| {
             Some(match name {
@@ -71,7 +71,7 @@ impl Templates {
 
 const CONVERSATION: &str = "{conversation}";
 
-/// How one agent is run: what its configuration says, and what its preset knows otherwise.
+/// How one agent is run: its configuration, with the defaults of its preset.
 #[derive(Debug, Clone)]
 pub(crate) struct Ways {
     pub words: Vec<String>,
@@ -111,7 +111,7 @@ fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static 
             AnswerBy::Stdout,
             &["ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*"],
         ),
-        // `resume` and its id are words of their own, so they are put in by `resumed`.
+        // `resume` and its id are separate arguments, which `resumed` inserts.
         Preset::Codex => (
             &["codex", "exec", "--json", "--skip-git-repo-check", "--output-last-message", "{answer_file}", "-"],
             Input::Stdin,
@@ -137,7 +137,7 @@ fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static 
                 "--no-pretty",
                 "--no-stream",
                 "--no-check-update",
-                // Everything is said yes to: it would open web pages, and fetch what a message names.
+                // It confirms every question, so it would open web pages and fetch URLs that a message names.
                 "--no-show-release-notes",
                 "--no-show-model-warnings",
                 "--no-detect-urls",
@@ -155,7 +155,7 @@ fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static 
     }
 }
 
-/// The words of a conversation that goes on, where that takes more than an option.
+/// Inserts the arguments that resume a conversation, where an option is not enough.
 pub(crate) fn resumed(config: &AgentConfig, words: &mut Vec<String>, conversation: Option<&str>) {
     let Some(conversation) = conversation.filter(|_| config.run.is_none()) else { return };
     match config.preset {
@@ -165,7 +165,7 @@ pub(crate) fn resumed(config: &AgentConfig, words: &mut Vec<String>, conversatio
             let at = words.len() - 1;
             words.insert(at, conversation.to_owned());
         }
-        // It has one history for each folder and no ids.
+        // aider has one history per folder and no ids.
         Preset::Aider => words.insert(1, "--restore-chat-history".to_owned()),
         _ => {}
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_filled_once_and_never_in_what_was_filled_in() {
+    fn templates_are_filled_once_and_never_in_filled_in_text() {
         let templates = Templates {
             agent: "coder".to_owned(),
             message: "{agent} {number}".to_owned(),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_conversation_nothing_speaks_of_one() {
+    fn without_a_conversation_its_arguments_are_left_out() {
         let templates = Templates::default();
         let filled = templates.fill(&words(&["claude", "-p", "--resume", "{conversation}", "--x={conversation}", "y"]));
         assert_eq!(filled, ["claude", "-p", "y"]);

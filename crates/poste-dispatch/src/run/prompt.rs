@@ -1,4 +1,4 @@
-//! What a program is told: who it is, its mail, fenced as data, and what is expected of it.
+//! The prompt of a program: its name, its mail, fenced as data, and what to do with it.
 
 use std::fmt::Write as _;
 
@@ -58,7 +58,7 @@ pub(crate) fn prompt(
         AnswerBy::Poste => {
             let _ = writeln!(
                 text,
-                "Do what it asks, and finish it yourself, by the tools of Poste or its command: {}.",
+                "Do what it asks, and finish it yourself, with the tools or the command of Poste: {}.",
                 numbers
                     .iter()
                     .map(|number| format!("`poste reply {number} TEXT --done` or `poste done {number} --summary TEXT`"))
@@ -67,9 +67,9 @@ pub(crate) fn prompt(
             );
         }
     }
-    // A name of its own holds no message, so it cannot end one either.
+    // A subagent's own name holds no message, so it cannot end one.
     if config.mode == Mode::Subagent {
-        text.push_str("If you cannot do it, answer that, and why.\n");
+        text.push_str("If you cannot do it, answer with the reason.\n");
         return text;
     }
     let _ = writeln!(text, "If you cannot do it, say so with `poste fail {} --reason TEXT`.", numbers.join(" or "));

@@ -31,54 +31,54 @@ use super::outcome::Result as RunResult;
 use super::preset;
 use super::sweep::{self, sweep};
 
-/// How long it tries to write its start, and its end, to an office that cannot be written.
+/// How long it retries to record its start, and its end, while the office cannot be written.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 const END_PATIENCE: Duration = Duration::from_secs(600);
-/// How long who lost a message may take to end before somebody else begins with it.
+/// How long a new run waits for one that lost the message to end.
 const LETTING_GO: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// What is kept in memory of what a program prints: its answer is in there.
+/// How much output is kept in memory: the answer is in there.
 const STDOUT: Keep = Keep { head: 4 * 1024 * 1024, tail: 64 * 1024 };
-/// What is kept in the folder.
+/// How much output is kept in the folder.
 const TRANSCRIPT: Keep = Keep { head: 256 * 1024, tail: 768 * 1024 };
 const TRANSCRIPT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The kernel takes no longer word, and no longer variable.
+/// The kernel accepts no longer argument and no longer variable.
 const WORD_BYTES_MAX: usize = 120 * 1024;
-/// Before a program that is kept running is started again, doubled each time …
+/// The pause before a resident is restarted, doubled each time …
 const RESTART: Duration = Duration::from_secs(1);
 const RESTART_MAX: Duration = Duration::from_secs(300);
-/// … unless it ran for so long.
+/// … unless it ran for this long.
 const RAN_WELL: Duration = Duration::from_secs(60);
 
 /// What a supervisor was started for.
 #[derive(Debug, Clone)]
 pub struct Errand {
     pub agent: Name,
-    /// None: to look through the inbox.
+    /// Empty: to look through the inbox.
     pub messages: Vec<MessageNo>,
     pub run: Session,
-    /// This very program, which also is the step between supervisor and program.
+    /// The path of this program, which is also the step between the supervisor and the agent's program.
     pub program: PathBuf,
 }
 
-/// How it came out.
+/// The outcome of a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Came {
     /// It was started, and its end is in the log.
     Ended(RunOutcome),
-    /// It did not get the messages: somebody else has them, or enough runs are under way.
+    /// It did not get the messages: another supervisor has them, or the concurrency limit is reached.
     NotTaken(String),
 }
 
-/// Nothing was started.
+/// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("{0}")]
     Office(#[from] Error),
-    #[error("nothing is configured to run for {0}")]
+    #[error("no runner for {0}")]
     NotConfigured(Name),
-    #[error("what poste.toml runs for {0} is not trusted here")]
+    #[error("the command for {0} in poste.toml is not trusted here")]
     Untrusted(Name),
     #[error("{0}")]
     Refused(String),
@@ -86,8 +86,8 @@ pub enum RunError {
     Folder(PathBuf, io::Error),
 }
 
-/// Runs the program of an agent to its end. Why nothing was started also stands in a file of the agent, as nobody may be there to
-/// hear it.
+/// Runs the program of an agent to its end. The reason for a failed start is also written to a file of the agent,
+/// because the caller may not read it.
 pub fn supervise(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
     let came = attempt(place, errand, host);
     match &came {
@@ -100,7 +100,8 @@ pub fn supervise(place: &Place, errand: &Errand, host: &Host) -> Result<Came, Ru
 
 fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
     let own = |failed: io::Error| RunError::Folder(PathBuf::from("/proc/self"), failed);
-    // Held to the end of the process: whatever signal comes, what happened is recorded first, and then told by the exit code.
+    // Held to the end of the process: whatever signal arrives, the outcome is recorded first, and then reported by the
+    // exit code.
     let signals = ManuallyDrop::new(HeldBack::new().map_err(own)?);
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
@@ -110,7 +111,7 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
     if !config.trusted {
         return Err(RunError::Untrusted(errand.agent.clone()));
     }
-    // What is left of a dead run must be gone before the next one begins.
+    // What is left of a dead run must have ended before the next one starts.
     patiently(START_PATIENCE, || sweep(&mut office, Some(&errand.agent)))?;
     let carrier = Carrier {
         program: Some(errand.program.clone()),
@@ -118,14 +119,14 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
         session: Some(errand.run.clone()),
         ..Carrier::default()
     };
-    // An agent that is configured is one, also before anybody wrote to it.
+    // The agent may be configured but not registered yet.
     patiently(START_PATIENCE, || register::configured(&mut office, &runners, &errand.agent, Via::Dispatch))?;
     carrier.carry_out(&mut office);
     let mut supervisor = Supervisor { place, office, config, errand, host, signals: &signals, carrier };
     if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
 }
 
-/// Whether the office may well be there again in a moment.
+/// Whether the error may pass soon.
 fn is_passing(error: &Error) -> bool {
     matches!(
         error,
@@ -133,7 +134,7 @@ fn is_passing(error: &Error) -> bool {
     )
 }
 
-/// Tries until it works, something else than a busy office or a full disk is in the way, or the time is up.
+/// Retries until it succeeds, fails with an error that does not pass, or the time is up.
 fn patiently<T>(patience: Duration, mut step: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let until = Instant::now() + patience;
     let mut pause = PAUSE;
@@ -174,7 +175,7 @@ struct Started {
     at: Timestamp,
 }
 
-/// What a run has while it lasts.
+/// The state of a run.
 struct Run {
     run: Session,
     folder: RunFolder,
@@ -186,7 +187,7 @@ struct Run {
     /// The boot clock before its start was published.
     boot_ms: i64,
     messages: Vec<MessageView>,
-    /// Who the program is: of a subagent, a name that goes with it.
+    /// The name of the program: for a subagent, one that is retired with the run.
     name: Name,
 }
 
@@ -208,14 +209,14 @@ impl Supervisor<'_> {
         })
     }
 
-    /// A program that is kept running: each start is a run of its own.
+    /// Keeps a resident running: each start is a separate run.
     fn keep_running(&mut self) -> Result<Came, RunError> {
         let office = self.office.path()?.to_owned();
-        // Between two starts no run is under way that would keep another one from beside it.
+        // Between two starts no run is active that would keep a second supervisor away.
         let _kept = match folder::keep(&office, &self.errand.agent) {
             Ok(kept) => kept,
             Err(held) if held.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Came::NotTaken(format!("{} is kept running already", self.errand.agent)));
+                return Ok(Came::NotTaken(format!("{} is already kept running", self.errand.agent)));
             }
             Err(failed) => return Err(RunError::Folder(office, failed)),
         };
@@ -241,12 +242,12 @@ impl Supervisor<'_> {
             }
             pause = (pause * 2).min(RESTART_MAX);
         }
-        unreachable!("nobody starts a program so often")
+        unreachable!("more restarts than a u64 counts")
     }
 
     fn once(&mut self, run: &Session) -> Result<Came, RunError> {
         let wanted = self.wanted()?;
-        if let Some(why) = self.still_at_it(&wanted)? {
+        if let Some(why) = self.previous_run(&wanted)? {
             return Ok(Came::NotTaken(why));
         }
         if let Some(refusal) = gates::refusal(&self.office, &wanted)? {
@@ -261,7 +262,7 @@ impl Supervisor<'_> {
             program: None,
             started_at: self.office.wall(),
         };
-        // Before the claim: whoever dies after it is found by this.
+        // Created before the claim, so that a sweep finds this run if the process dies after it.
         let path = self.office.path()?.to_owned();
         let (folder, held) =
             RunFolder::create(&path, &about).map_err(|failed| RunError::Folder(path.clone(), failed))?;
@@ -299,7 +300,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The messages to take: those it was started for, or what waits in the inbox, also what was to wait for this.
+    /// The messages to claim: those it was started for, or the claimable ones in the inbox, including mail of urgency
+    /// `later`.
     fn wanted(&self) -> Result<Vec<MessageNo>, Error> {
         if !self.errand.messages.is_empty() || self.config.mode == Mode::Resident {
             return Ok(self.errand.messages.clone());
@@ -308,21 +310,22 @@ impl Supervisor<'_> {
         views::claimable(self.office.store(), &agent, self.config.batch)
     }
 
-    /// Nobody may still work on what is to be taken. Who had to let go of it is ended if dead, and waited for if not.
-    fn still_at_it(&mut self, wanted: &[MessageNo]) -> Result<Option<String>, RunError> {
+    /// Makes sure that no other run still works on these messages. A run that lost one is swept if dead, and waited for
+    /// if not.
+    fn previous_run(&mut self, wanted: &[MessageNo]) -> Result<Option<String>, RunError> {
         let until = Instant::now() + LETTING_GO;
         loop {
             let still = patiently(START_PATIENCE, || sweep::sweep_messages(&mut self.office, wanted))?;
             self.carrier.carry_out(&mut self.office);
             let Some(row) = still else { return Ok(None) };
             if Instant::now() >= until || self.signals.signal().is_some() {
-                return Ok(Some(format!("run {} of {} lost it and has not ended yet", row.run, row.agent)));
+                return Ok(Some(format!("run {} of {} lost the message and has not ended yet", row.run, row.agent)));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// What it took; or why it took nothing.
+    /// Records the start and claims the messages. The inner error says why nothing was claimed.
     fn start(&mut self, about: &About) -> Result<Result<Started, String>, RunError> {
         let start = RunStart {
             run: about.run.clone(),
@@ -335,7 +338,7 @@ impl Supervisor<'_> {
         };
         let by_itself = preset::ways(&self.config).answer == AnswerBy::Poste || self.config.mode == Mode::Resident;
         if about.messages.is_empty() && !by_itself {
-            return Ok(Err(format!("there is nothing {} could be started for", about.agent)));
+            return Ok(Err(format!("no mail to start {} for", about.agent)));
         }
         let proposal = self.proposal(&about.agent, &about.run, Intent::RunStart(start), None);
         let record = proposal.id.clone();
@@ -344,23 +347,23 @@ impl Supervisor<'_> {
             Some((Verdict::Accepted(Effect::Claimed(claimed)), at)) => Ok(Started { record, claimed, at }),
             Some((Verdict::Rejected(rejection), _)) => Err(rejection.to_string()),
             Some((Verdict::Accepted(_), _)) | None => {
-                return Err(Error::Damaged("the office took the start for something else".to_owned()).into());
+                return Err(Error::Damaged("the start had an unexpected effect".to_owned()).into());
             }
         })
     }
 
-    /// From here on the run is in the log, and its end gets there too.
+    /// From here on the run is in the log, so its end must be recorded, too.
     fn work(&mut self, mut run: Run) -> Result<RunOutcome, RunError> {
         let result = match self.prepare(&mut run) {
             Ok(task) => self.follow(&mut run, task),
-            // It may be that very signal that kept it from being started.
+            // The signal itself may have prevented the start.
             Err(why) if self.signals.signal().is_some() => {
                 RunResult { how: RunOutcome::Stopped, ..RunResult::not_started(why) }
             }
             Err(why) => RunResult::not_started(why),
         };
         if !result.answer.is_empty() {
-            // It is told to others from the log; this is for who looks into the folder.
+            // The log has it, too; this copy is for people who look into the folder.
             let _ = RunFolder::write(&run.folder.answer(), result.answer.as_bytes());
         }
         let result = self.finish(&run, result)?;
@@ -379,7 +382,7 @@ impl Supervisor<'_> {
         let Prepared { mut task, ways, folder, last } = prepared;
         let mut guard = self.guard(run);
         task.watch_every(guard.look_every());
-        // Gates and git took their time: what was lost meanwhile is not even begun.
+        // Gates and git may have taken long: if the lease was lost, do not start.
         let finished = match guard.look(Duration::ZERO) {
             Watch::GoOn => Some(task.run_under(&mut guard)),
             Watch::Stop | Watch::End => None,
@@ -401,7 +404,7 @@ impl Supervisor<'_> {
         result
     }
 
-    /// So that the next run goes on with the same conversation.
+    /// Lets the next run resume the conversation.
     fn remember(&self, run: &Run, result: &RunResult, folder: PathBuf, last: Option<Conversation>) {
         let Ok(office) = self.office.path() else { return };
         if !self.config.resume {
@@ -426,7 +429,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// What the program of a run is called that has a name of its own.
+/// The name of a subagent's run.
 pub(crate) fn subagent_name(agent: &Name, run: &Session) -> Option<Name> {
     let tail: String = run.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     let tail = &tail[tail.len().saturating_sub(8)..];

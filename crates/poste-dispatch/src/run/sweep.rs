@@ -1,6 +1,7 @@
-//! What dead supervisors left: their programs are ended, their runs are over, and their messages come back.
+//! Cleans up after dead supervisors: ends their programs and runs, and makes their messages pending.
 //!
-//! Any number may sweep at once: a folder is swept by who holds its lock, and the log takes each end once.
+//! Any number of processes may sweep at once: a folder is swept by the holder of its lock, and the log accepts each end
+//! once.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,23 +19,23 @@ use super::folder::{self, Ended, RunFolder};
 use super::supervise::subagent_name;
 use super::{mark, outcome};
 
-/// How long the processes of one run may take to be gone once they were killed.
-const NOBODY_LEFT: Duration = Duration::from_secs(10);
-/// A run that took no message, on a machine that cannot be asked, is over at the latest after this.
+/// How long the processes of one run may take to end after they were killed.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
+/// When a run that took no message counts as ended, if its machine cannot be checked.
 const SURELY_OVER_MS: i64 = limits::LEASE_MS_MAX + limits::HOUR_MS;
 
 /// What a sweep found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Runs that are over now, as their supervisors are gone.
+    /// Runs that were ended because their supervisors are dead.
     pub lost: Vec<Session>,
-    /// Processes of theirs that could not be ended.
+    /// Their processes that could not be ended.
     pub not_ended: Vec<u32>,
-    /// Folders of old runs that were dropped.
+    /// Number of folders of old runs that were deleted.
     pub pruned: usize,
 }
 
-/// Looks after every run whose supervisor is dead; of one agent, or of all.
+/// Ends every run whose supervisor is dead, of one agent or of all.
 pub fn sweep(office: &mut Office, only: Option<&Name>) -> Result<Swept, Error> {
     let path = office.path()?.to_owned();
     let failed = |source: io::Error| Error::Io { path: path.join(folder::RUNS), source };
@@ -54,16 +55,16 @@ pub fn sweep(office: &mut Office, only: Option<&Name>) -> Result<Swept, Error> {
             look_after_row(office, &row, &mut swept)?;
         }
     }
-    // Who starts one agent has no time for that, unless nobody else ever does it.
+    // Skipped at the start of a single agent, unless it was not done for long.
     if only.is_none() || folder::is_overfull(&path) {
         swept.pruned = folder::prune(&path).map_err(failed)?;
     }
     Ok(swept)
 }
 
-/// Looks after every run that took one of these messages and is not over, whoever's it is, and tells of one that had to let go
-/// of its message and may still work on it. A message comes back not only by a sweep, but also when a lease runs out, and then
-/// nobody has looked whether its last worker is gone.
+/// Sweeps every active run of any agent that took one of these messages, and returns one that lost its message and may
+/// still work on it. A message becomes pending not only by a sweep, but also when a lease ends, and then nothing has
+/// checked that its last worker has ended.
 pub(crate) fn sweep_messages(office: &mut Office, messages: &[MessageNo]) -> Result<Option<RunRow>, Error> {
     let path = office.path()?.to_owned();
     let mut swept = Swept::default();
@@ -83,7 +84,8 @@ pub(crate) fn sweep_messages(office: &mut Office, messages: &[MessageNo]) -> Res
     Ok(still)
 }
 
-/// By its folder; false: that tells nothing. In a copied office nobody holds the folder of a run that goes on elsewhere.
+/// Sweeps a run by its folder. False: the folder says nothing. In a copied office no process holds the folder of a run
+/// that continues elsewhere.
 fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<bool, Error> {
     let row = views::run_row(office.store(), &folder.run)?.filter(RunRow::is_running);
     if let Some(row) = row
@@ -99,7 +101,7 @@ fn look_after(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Res
     Ok(true)
 }
 
-/// By the log alone.
+/// Sweeps a run by the log alone.
 fn look_after_row(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
     if is_gone(office, row)? {
         end_processes(office, &row.run, swept)?;
@@ -112,19 +114,19 @@ fn is_own(office: &Office, row: &RunRow) -> Result<bool, Error> {
     Ok(row.machine == *office.machine()?)
 }
 
-/// Ends what is left of a run of this machine.
+/// Ends the remaining processes of a run on this machine.
 fn end_processes(office: &Office, run: &Session, swept: &mut Swept) -> Result<(), Error> {
-    swept.not_ended.extend(poste_run::end_marked(&mark(office.machine()?, run), NOBODY_LEFT));
+    swept.not_ended.extend(poste_run::end_marked(&mark(office.machine()?, run), KILL_PATIENCE));
     Ok(())
 }
 
 fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
-    // First nobody works on it any more, then somebody else may.
+    // The old worker must have ended before another agent may start.
     end_processes(office, &folder.run, swept)?;
     let row = views::run_row(office.store(), &folder.run)?;
     let ended = match row {
         None => {
-            // It died before it took anything.
+            // It died before its claim.
             let _ = folder.remove();
             return Ok(());
         }
@@ -142,10 +144,10 @@ fn sweep_folder(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> R
     Ok(())
 }
 
-/// A supervisor that lives and holds nothing any more has to end by itself, and soon. One that somebody stopped (SIGSTOP) cannot,
-/// and one that hangs does not: neither it nor its program may go on.
+/// A live supervisor that no longer holds anything has to end soon. One that was suspended (SIGSTOP) cannot, and one
+/// that hangs does not: kill it and its program.
 fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Result<(), Error> {
-    // By the log: what stands in the folder, the program may have written.
+    // By the log, because the program can write to the folder.
     let Some(row) = views::run_row(office.store(), &folder.run)?.filter(RunRow::is_running) else { return Ok(()) };
     if presence(office, &row)? != Presence::Running || holds_something(office, &row)? != Some(false) {
         return Ok(());
@@ -155,7 +157,7 @@ fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Resu
     }
     end_processes(office, &row.run, swept)?;
     poste_run::end_process(row.supervisor.pid);
-    let until = Instant::now() + NOBODY_LEFT;
+    let until = Instant::now() + KILL_PATIENCE;
     while Instant::now() < until {
         if let Ok(_held) = folder.take_over() {
             return sweep_folder(office, folder, swept);
@@ -165,8 +167,8 @@ fn end_stuck(office: &mut Office, folder: &RunFolder, swept: &mut Swept) -> Resu
     Ok(())
 }
 
-/// When the supervisor of a run that holds nothing must have ended by itself: a lease after it lost the last of its messages, or,
-/// if its program finished them all and tidies up, a lease after that program's time.
+/// When the supervisor of a run that holds nothing must have ended: one lease after it lost its last message, or, if
+/// its program finished them all and is cleaning up, one lease after the time limit of the program.
 fn over_at_latest(office: &Office, row: &RunRow) -> Result<Timestamp, Error> {
     let lease_ms = views::lease_ms(office.store())?;
     let mut since = row.at;
@@ -203,7 +205,7 @@ fn holder(row: &RunRow) -> Holder {
     Holder { agent: row.agent.clone(), run: row.run.clone(), token: row.position }
 }
 
-/// As this machine's files say; whoever cannot read them goes by what the office says.
+/// The configuration on this machine. If it cannot be read, the office's settings apply.
 fn config(office: &Office, agent: &Name) -> Option<AgentConfig> {
     poste_config::runners(office).ok()?.agents.remove(agent)
 }
@@ -222,17 +224,18 @@ fn presence(office: &Office, row: &RunRow) -> Result<Presence, Error> {
     office.store().presence(&row.machine, Some(&row.supervisor))
 }
 
-/// Of a run whose folder is not here: whether its supervisor is dead.
+/// Whether the supervisor of a run without a folder here is dead.
 fn is_gone(office: &Office, row: &RunRow) -> Result<bool, Error> {
     let is_own = is_own(office, row)?;
     match presence(office, row)? {
         Presence::Running => Ok(false),
         Presence::Gone => Ok(true),
-        // Nothing outlives a boot of its machine.
+        // No process survives a reboot.
         Presence::Unknown if is_own && processes::is_of_earlier_boot(&row.supervisor) => Ok(true),
-        // It cannot be asked, but what it took is not its own any more.
+        // It cannot be checked, but it may no longer hold what it took.
         Presence::Unknown => match holds_something(office, row)? {
-            // On another machine it finished everything and tidies up: that machine tells of its end, unless it is gone.
+            // It finished everything on another machine and is cleaning up: that machine records its end, unless it is
+            // lost.
             Some(false) if !is_own && !lost_something(office, row)? => {
                 Ok(office.now()? >= over_at_latest(office, row)?)
             }
@@ -246,7 +249,7 @@ fn took_ms(office: &Office, row: &RunRow) -> Result<u64, Error> {
     Ok(u64::try_from(office.now()?.since_ms(row.at).clamp(0, limits::RUN_NUMBER_MAX)).unwrap_or_default())
 }
 
-/// Its messages come back, and the run is over.
+/// Fails its messages, so that they are retried, and ends the run.
 fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), Error> {
     let messages = views::messages_of_run(office.store(), &row.run)?;
     let mut proposals = Vec::new();
@@ -271,7 +274,7 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
     };
     let content = Content { body: Body(b"its supervisor died".to_vec()), ..Content::default() };
     proposals.push(proposal(office, row, "end", Intent::RunEnd(end), Some(content))?);
-    // A refusal: another one did it in the same moment.
+    // A refusal means that another process has just done it.
     let outcomes = poste_config::submit(office, &proposals)?;
     let is_ended = outcomes.last().is_some_and(|outcome| outcome.verdict.clone().accepted().is_ok());
     if is_ended {
@@ -280,7 +283,8 @@ fn end_lost(office: &mut Office, row: &RunRow, swept: &mut Swept) -> Result<(), 
     Ok(())
 }
 
-/// The name that was made for this run and goes with it. It follows from the run, so nobody can have another one retired.
+/// The subagent's name, which is retired with the run. It is derived from the run, so that no other name can be
+/// retired.
 fn subagent(office: &Office, row: &RunRow) -> Result<Option<Name>, Error> {
     let Some(name) = subagent_name(&row.agent, &row.run) else { return Ok(None) };
     let agent = office.agent(&name)?;
@@ -294,8 +298,8 @@ fn proposal(
     intent: Intent,
     content: Option<Content>,
 ) -> Result<Proposal, Error> {
-    // The same for everybody who sweeps, so that it is one record whoever does. Any agent can work it out and take it; then
-    // everybody takes the next one.
+    // The same id for every process that sweeps, so that only one record is stored. Any agent can compute it and use it
+    // first; then all of them use the next one.
     let digest = Digest::of(format!("{} {what}", row.run).as_bytes());
     let id = office.free_id(&format!("lost-{digest}"))?;
     let author = Author { actor: row.agent.clone(), session: Some(row.run.clone()), via: Via::Dispatch };
@@ -315,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_that_takes_the_id_of_an_end_does_not_keep_a_dead_run_from_ending() {
+    fn a_dead_run_ends_even_if_an_agent_took_the_id_of_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".poste");
         let place = Place { path, clock: Arc::new(SystemClock), options: Options::default() };
@@ -331,7 +335,7 @@ mod tests {
         for name in ["worker", "squatter"] {
             say(name, None, None, Intent::Register(Register::default()));
         }
-        // Its number is another process's by now.
+        // Its pid now belongs to another process.
         let gone = SessionProcess { started_ms: Some(0), ..processes::written_down(std::process::id()) };
         let start = RunStart {
             run: "r1".parse().unwrap(),

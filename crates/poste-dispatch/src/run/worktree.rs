@@ -8,21 +8,21 @@ use poste_core::store::artifact::Repository;
 use poste_core::text::Name;
 use poste_run::{Finished, Output, StartError, Task, files};
 
-/// Below the office, one for each agent.
+/// The folder of all worktrees, in the office, with one for each agent.
 pub const WORKTREES: &str = "worktrees";
 const GIT_LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs a task of git under whoever watches over the run.
+/// Runs a git command under the guard of the run.
 pub(crate) type Runs<'a> = &'a mut dyn FnMut(&mut Task) -> Result<Finished, StartError>;
 
-/// The worktree of an agent: the one it has, or a new one on a branch of its name. It is made aside and moved into its place
-/// when it is whole: who is killed meanwhile leaves nothing that could be taken for one.
+/// The worktree of an agent: the existing one, or a new one on a branch with its name. A new one is made under a
+/// temporary name and moved when it is complete, so that a crash leaves nothing that looks like a worktree.
 pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) -> Result<PathBuf, String> {
     let above = office.join(WORKTREES);
     let path = above.join(agent.as_str());
-    let folder = path.to_str().ok_or("the path of the office is no UTF-8")?;
+    let folder = path.to_str().ok_or("the path of the office is not UTF-8")?;
     if path.join(".git").exists() {
-        // Who was killed right after the move could not tell git where it is now, and git would drop it one day.
+        // If a process was killed right after the move, git does not know the new place and would prune the worktree.
         if Repository::of(&path).is_none() {
             git(project, &["worktree", "repair", folder], runs)?;
         }
@@ -35,14 +35,14 @@ pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) ->
         _ => {}
     }
     let aside = aside(&above, agent);
-    let fresh = aside.to_str().ok_or("the path of the office is no UTF-8")?;
+    let fresh = aside.to_str().ok_or("the path of the office is not UTF-8")?;
     if aside.symlink_metadata().is_ok() {
-        // Locked, if git was killed in the middle of it: only twice is force enough.
+        // It is locked if git was killed in the middle, and removing that takes `--force` twice.
         let _ = git(project, &["worktree", "remove", "--force", "--force", fresh], runs);
         files::clear(&aside).map_err(|failed| format!("{}: {failed}", aside.display()))?;
     }
     let _ = git(project, &["worktree", "unlock", fresh], runs);
-    // What a worktree that somebody deleted by hand has left behind is in the way.
+    // The records of a worktree that was deleted by hand are in the way.
     git(project, &["worktree", "prune"], runs)?;
     let branch = format!("poste/{agent}");
     let has_branch = git(project, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")], runs).is_ok();
@@ -54,7 +54,7 @@ pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) ->
     Ok(path)
 }
 
-/// No agent is called so.
+/// No agent can have this name.
 fn aside(above: &Path, agent: &Name) -> PathBuf {
     above.join(format!(".{agent}.new"))
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_half_made_is_made_anew() {
+    fn a_half_made_worktree_is_made_again() {
         let (folder, office) = project();
         let agent: Name = "coder".parse().unwrap();
         let half = aside(&office.join(WORKTREES), &agent);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_nowhere_but_in_the_memory_of_git_is_made_anew() {
+    fn a_worktree_that_only_git_remembers_is_made_again() {
         let (folder, office) = project();
         let agent: Name = "coder".parse().unwrap();
         let half = aside(&office.join(WORKTREES), &agent);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_git_was_not_told_of_any_more_is_known_again() {
+    fn a_moved_worktree_unknown_to_git_is_repaired() {
         let (folder, office) = project();
         let agent: Name = "coder".parse().unwrap();
         let path = office.join(WORKTREES).join("coder");

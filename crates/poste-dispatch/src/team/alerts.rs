@@ -1,4 +1,4 @@
-//! Troubles are told to whoever leads, once each.
+//! Notifies leads of troubles, once each.
 
 use poste_core::address::Address;
 use poste_core::fold::Verdict;
@@ -12,8 +12,8 @@ use super::facts::{self, Member};
 use super::state::{self, Trouble};
 use crate::speaker;
 
-/// Looks at everybody something is run for here and tells whoever leads them what is wrong, each occurrence once, however
-/// many look. For a dispatcher to call now and then; it is cheap when nothing is wrong.
+/// Checks every agent with a runner here and notifies its lead of troubles: each occurrence once, however many
+/// dispatchers check. Called periodically by a dispatcher; cheap if there are no troubles.
 pub fn alerts(office: &mut Office) -> Result<Vec<MessageNo>, Error> {
     let runners = poste_config::runners(office)?;
     let patience_ms = facts::patience_ms(&runners);
@@ -22,20 +22,20 @@ pub fn alerts(office: &mut Office) -> Result<Vec<MessageNo>, Error> {
         let now = office.now()?;
         let facts = facts::facts(office, &member)?;
         for trouble in state::troubles(&facts, now, patience_ms) {
-            sent.extend(tell(office, &member, runners.team.lead.as_ref(), &trouble, now)?);
+            sent.extend(notify_lead(office, &member, runners.team.lead.as_ref(), &trouble, now)?);
         }
     }
     Ok(sent)
 }
 
-fn tell(
+fn notify_lead(
     office: &mut Office,
     member: &Member,
     team_lead: Option<&Name>,
     trouble: &Trouble,
     now: Timestamp,
 ) -> Result<Option<MessageNo>, Error> {
-    // Whoever sweeps sees to that, and the log tells it.
+    // A sweep handles that and records it in the log.
     if matches!(trouble, Trouble::Unwatched { .. }) {
         return Ok(None);
     }
@@ -49,7 +49,7 @@ fn tell(
     };
     let payload = serde_json::json!({ "agent": name, "run": run, "trouble": word(trouble) });
     let body = format!(
-        "{name}, run {run}: {what}.\n\nLook at it: `poste team status {name}`, `poste team logs {name}`. End it: \
+        "{name}, run {run}: {what}.\n\nInspect it: `poste team status {name}`, `poste team logs {name}`. Stop it: \
          `poste team stop {name}`."
     );
     let content = Content {
@@ -61,7 +61,7 @@ fn tell(
     let kind = "alert".parse().expect("a built-in type");
     let intent = Intent::Send(Send::plain(kind, vec![lead]));
     let proposal = Proposal { id, ..speaker::proposal(office, name, intent, Some(content)) };
-    // Refused, when it retired or somebody else told of it this moment: then there is nothing to tell.
+    // Refused if the agent has retired or another dispatcher has just reported it: then there is nothing to do.
     match poste_config::propose(office, &proposal)?.verdict {
         Verdict::Accepted(effect) => Ok(effect.message()),
         Verdict::Rejected(_) => Ok(None),
@@ -77,7 +77,7 @@ fn word(trouble: &Trouble) -> &'static str {
     }
 }
 
-/// The lead it is registered with, else that of `[team]`, else whoever has the role; never itself.
+/// Its registered lead, else the lead of `[team]`, else the agents with the role `lead`; never itself.
 fn lead_of(office: &Office, name: &Name, team_lead: Option<&Name>) -> Result<Option<Address>, Error> {
     let registered = office.agent(name)?.and_then(|agent| agent.lead);
     for lead in registered.iter().chain(team_lead).filter(|lead| *lead != name) {

@@ -1,4 +1,4 @@
-//! Who is on the team, and what is true of each: from the log, the folders of runs, and the processes of this machine.
+//! The members of the team and the facts about each, from the log, the run folders and the processes of this machine.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -20,12 +20,12 @@ use serde::Serialize;
 use super::state::{self, Facts, Failures, HoldFacts, LeaseFacts, RunFacts, SessionFacts, State};
 use crate::run::{self, RunFolder};
 
-/// How far back the runs of an agent are looked at.
+/// Maximum number of past runs read per agent.
 const RUNS_MAX: u32 = 100;
-/// Without output for so long, somebody who works is stuck.
+/// A teammate that works without output for this long is stuck.
 pub const PATIENCE_MS: i64 = 15 * poste_core::limits::MINUTE_MS;
 
-/// Somebody on the team.
+/// A member of the team.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub name: Name,
@@ -36,7 +36,7 @@ pub struct Member {
     pub config: Option<AgentConfig>,
 }
 
-/// The lead, the members in their order, then everybody else something is run for.
+/// The lead, the members in their order, then all other agents with a runner.
 pub fn members(runners: &Runners) -> Vec<Member> {
     let team = &runners.team;
     let mut names: Vec<&Name> = team.lead.iter().chain(&team.members).collect();
@@ -59,27 +59,27 @@ pub fn members(runners: &Runners) -> Vec<Member> {
     found
 }
 
-/// Without output for so long, a teammate is stuck.
+/// How long a teammate may work without output before it is stuck.
 pub fn patience_ms(runners: &Runners) -> i64 {
     runners.team.stuck_after_ms.unwrap_or(PATIENCE_MS)
 }
 
-/// A teammate as it is.
+/// A teammate and its state.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Teammate {
     pub agent: Name,
     pub role: Option<String>,
-    /// Whom its troubles are told.
+    /// The agent notified of its troubles.
     pub lead: Option<Name>,
     pub mode: Option<Mode>,
     pub state: State,
     #[serde(serialize_with = "rfc3339_option")]
     pub since: Option<Timestamp>,
-    /// What the state does not say.
+    /// The reason for the state.
     pub why: Option<String>,
-    /// Runs that are under way.
+    /// Active runs.
     pub runs: Vec<TeammateRun>,
-    /// Messages that wait for it; counting stops at a thousand.
+    /// Pending messages; counting stops at a thousand.
     pub queue: u64,
 }
 
@@ -90,26 +90,26 @@ pub struct TeammateRun {
     #[serde(serialize_with = "rfc3339")]
     pub started_at: Timestamp,
     pub supervisor: Presence,
-    /// Milliseconds until the first of its claims runs out.
+    /// Milliseconds until the first of its leases ends.
     pub lease_left_ms: Option<i64>,
-    /// Milliseconds since it printed something.
+    /// Milliseconds since its last output.
     pub silent_ms: Option<i64>,
 }
 
-/// Everybody on the team, or these of them.
+/// All members of the team, or these agents.
 pub fn status(office: &Office, only: &[Name]) -> Result<Vec<Teammate>, Error> {
     let runners = poste_config::runners(office)?;
     let patience_ms = patience_ms(&runners);
     let mut team = members(&runners);
     team.retain(|member| only.is_empty() || only.contains(&member.name));
-    // Somebody who is only registered can be asked for, too.
+    // An agent that is only registered can be shown, too.
     for name in only.iter().filter(|name| !team.iter().any(|member| member.name == **name)).collect::<Vec<_>>() {
         team.push(Member { name: name.clone(), leads: false, listed: false, config: None });
     }
     team.iter().map(|member| teammate(office, member, patience_ms)).collect()
 }
 
-/// What the state of one does not say.
+/// The reason for the state of an agent.
 pub fn why(office: &Office, runners: &Runners, name: &Name) -> Result<Option<String>, Error> {
     let Some(member) = members(runners).into_iter().find(|member| member.name == *name) else { return Ok(None) };
     Ok(state::shown(&facts(office, &member)?, office.now()?, patience_ms(runners)).why)
@@ -145,13 +145,13 @@ fn teammate(office: &Office, member: &Member, patience_ms: i64) -> Result<Teamma
     })
 }
 
-/// What it is registered with, else what the files of this machine say.
+/// Its registered role, else the configured one.
 pub(crate) fn role(member: &Member, known: Option<&Agent>) -> Option<String> {
     let registered = known.and_then(|agent| agent.role.as_ref()).map(ToString::to_string);
     registered.or_else(|| member.config.as_ref()?.role.as_ref().map(ToString::to_string))
 }
 
-/// What is true of somebody now.
+/// The current facts about a member.
 pub fn facts(office: &Office, member: &Member) -> Result<Facts, Error> {
     let (store, now) = (office.store(), office.now()?);
     let folder = office.path()?;
@@ -184,13 +184,13 @@ fn run_facts(office: &Office, folder: &Path, run: RunView) -> Result<RunFacts, E
     let now = office.now()?;
     let files = RunFolder::of(folder, &run.run);
     let supervisor = match run.presence(office.store())? {
-        // It dies with its lock, also where the kernel does not tell who runs.
+        // The lock is released when the supervisor dies, even where processes cannot be listed.
         Presence::Unknown if files.is_held() => Presence::Running,
         presence => presence,
     };
     let is_its_own = |message: &MessageNo| run.messages.contains(message);
     let leases = views::leases(office.store(), &run.agent, Some(&run.run))?.into_iter();
-    // What was claimed in no session is somebody's at a terminal, unless this run was started for it.
+    // A claim without a session was made by hand, unless this run was started for the message.
     let held = views::held_in(office.store(), &run.agent, Some(&run.run))?;
     let in_session = |message: &MessageNo| {
         held.iter().any(|delivery| delivery.message == *message && delivery.session.as_ref() == Some(&run.run))
@@ -201,13 +201,13 @@ fn run_facts(office: &Office, folder: &Path, run: RunView) -> Result<RunFacts, E
             .map(|lease| LeaseFacts { message: lease.message, until: lease.until, length_ms: lease.length_ms })
             .collect(),
         supervisor,
-        // A run elsewhere has no folder here, and no reason to doubt it.
+        // A run on another machine has no folder here. Assume that its program was started.
         has_program: files.about().is_none_or(|about| about.program.is_some()),
         output_mark: files
             .last_output()
             .and_then(|last| last.duration_since(UNIX_EPOCH).ok())
             .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
-        // Its age by the clock that wrote it; the time of the log may be another.
+        // The age by the machine's clock, which wrote the file. The time of the log may differ.
         last_output: files.last_output().map(|last| {
             let age = last.elapsed().unwrap_or_default();
             Timestamp::from_ms(now.ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
@@ -218,7 +218,7 @@ fn run_facts(office: &Office, folder: &Path, run: RunView) -> Result<RunFacts, E
     })
 }
 
-/// The last runs that failed, each like the one before.
+/// The last runs, if they failed, as far back as they failed in the same way.
 fn failures(newest_first: &[RunView]) -> Option<Failures> {
     let over: Vec<&RunView> = newest_first.iter().filter(|run| run.how.is_some()).collect();
     let last = over.first()?;

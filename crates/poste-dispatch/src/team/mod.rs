@@ -1,4 +1,4 @@
-//! Teams: who is on it, what each does now, how they are started and how they are asked to stop.
+//! Teams: their members, what each does now, and how they are started and stopped.
 
 mod alerts;
 mod facts;

@@ -1,4 +1,4 @@
-//! Starting teammates: they are registered, let go on, and those that are kept running are started.
+//! Starts teammates: registers them, lifts their holds, and starts those that are resident.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::now_instant;
 use crate::run::{self, NOT_TAKEN, RunFolder, supervisor};
 use crate::verbs::resume;
 
-/// A program that is not there by then did not start.
+/// How long a program may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,33 +28,33 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 pub enum StartedHow {
     /// Its program was started and is kept running.
     Started,
-    /// It ran already.
+    /// It was already running.
     Running,
-    /// Its supervisor was started, its program is not there yet.
+    /// Its supervisor was started, but its program not yet.
     Starting,
-    /// A dispatcher starts it for its mail.
+    /// A dispatcher starts it when it has mail.
     Ready,
-    /// It runs by itself: nothing is configured for it here.
+    /// It is only registered: it has no runner here.
     Registered,
-    /// What `poste.toml` runs for it was trusted by nobody here.
+    /// Its command in `poste.toml` is not trusted here.
     Untrusted,
     Failed,
 }
 
-/// What became of one teammate.
+/// The outcome for one teammate.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Started {
     pub agent: Name,
     pub how: StartedHow,
-    /// It was not registered like this before.
+    /// Whether its registration is new or changed.
     pub registered: bool,
-    /// It was stopped, or held for its failures, and may go on now.
+    /// Whether it was stopped or held, and can be started again.
     pub resumed: bool,
     pub run: Option<Session>,
     pub why: Option<String>,
 }
 
-/// Starting some teammates: whoever calls polls until each is there, or is not.
+/// A start of several teammates. The caller polls until each has started or failed.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Starts {
     pub team: Vec<Started>,
@@ -62,7 +62,7 @@ pub struct Starts {
     under_way: Vec<Starting>,
 }
 
-/// A supervisor that was started, and has not started its program yet.
+/// A supervisor that has not started its program yet.
 #[derive(Debug)]
 struct Starting {
     agent: Name,
@@ -71,7 +71,7 @@ struct Starting {
 }
 
 impl Starts {
-    /// Registers a teammate, lets it go on, and starts its program if that is kept running. Doing so again changes nothing.
+    /// Registers a teammate, lifts its hold, and starts its program if it is resident. Repeating it changes nothing.
     pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started> {
         let caller = Caller::acting_for(member.name.clone(), None, desk.caller.via);
         let mut own = Desk::new(desk.office, &caller, desk.host);
@@ -95,14 +95,14 @@ impl Starts {
             }
         }
         self.team.push(started);
-        self.team.last().ok_or_else(|| poste_verbs::Error::internal("nobody was started"))
+        self.team.last().ok_or_else(|| poste_verbs::Error::internal("no agent was started"))
     }
 
     fn keep_running(&mut self, office: &Office, host: &Host, started: &mut Started) -> Result<(), Error> {
         let name = &started.agent;
         if let Some((run, _)) = living(office, name)? {
             let has_ended = views::run(office.store(), &run)?.is_some_and(|run| run.ended_at.is_some());
-            started.why = has_ended.then(|| "its program ended and is started again after a pause".to_owned());
+            started.why = has_ended.then(|| "its program ended and is restarted after a pause".to_owned());
             (started.how, started.run) = (StartedHow::Running, Some(run));
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Starts {
         Ok(())
     }
 
-    /// Looks once at each that is not there yet. Says whether that was the last look.
+    /// Checks once on each that has not started yet. Returns whether none is left.
     pub fn poll(&mut self, office: &Office) -> Result<bool, Error> {
         for mut starting in std::mem::take(&mut self.under_way) {
             let Some((how, run, why)) = starting.look(office)? else {
@@ -137,7 +137,7 @@ impl Starts {
         Ok(self.under_way.is_empty())
     }
 
-    /// What a script has to know of those that are not up.
+    /// The error for a script, if any did not start.
     pub fn trouble(&self) -> Option<poste_verbs::Error> {
         let of = |how: StartedHow| {
             let names = self.team.iter().filter(move |one| one.how == how).map(|one| one.agent.as_str());
@@ -145,8 +145,8 @@ impl Starts {
         };
         let (untrusted, failed) = (of(StartedHow::Untrusted), of(StartedHow::Failed));
         if !untrusted.is_empty() {
-            let message = format!("not started, as what poste.toml runs is not trusted: {}", untrusted.join(", "));
-            let hint = note!("look at it and trust it: "[trust]);
+            let message = format!("not started, because poste.toml is not trusted: {}", untrusted.join(", "));
+            let hint = note!("review it, then trust it: "[trust]);
             return Some(poste_verbs::Error::refused(message).code("untrusted").hint(hint));
         }
         let first = failed.first()?;
@@ -163,14 +163,14 @@ fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<b
     let Some(known) = desk.office.agent(name)? else {
         return Ok(register::configured(desk.office, runners, name, desk.caller.via)?);
     };
-    // What somebody said of it before stands; what nobody said is filled in.
+    // An existing role or lead stays; only a missing one is filled in.
     let role = member.config.as_ref().and_then(|config| config.role.as_ref()).filter(|_| known.role.is_none());
     let role = role.and_then(|role| role.as_str().parse().ok());
     let lead = runners.team.lead.clone().filter(|lead| lead != name && known.lead.is_none());
     let update = register::Input { role, lead, update: true, ..register::Input::of(name.clone()) };
     match update.run(desk) {
         Ok(answered) => Ok(answered.answer.changed),
-        // Somebody else did so this moment.
+        // Another process has just done so.
         Err(error) if !error.is_office_fault && desk.office.agent(name)?.is_some_and(|agent| agent.is_active()) => {
             Ok(false)
         }
@@ -178,7 +178,7 @@ fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<b
     }
 }
 
-/// Lifts what only a person or a lead lifts. What holds it for a time, or holds single messages, stays.
+/// Lifts a hold that a person or a lead has to lift. Temporary holds and holds of single messages stay.
 pub(super) fn resume(desk: &mut Desk<'_>, agent: &Name, reason: &str) -> Result<bool> {
     let holds = views::holds(desk.office.store(), agent, desk.now()?)?;
     let lifted = [HoldReason::Stopped, HoldReason::Failing, HoldReason::Misconfigured];
@@ -194,36 +194,36 @@ pub(super) fn resume(desk: &mut Desk<'_>, agent: &Name, reason: &str) -> Result<
     }
 }
 
-/// How it came out: the run, and what there is to say of it.
-type Kept = (StartedHow, Option<Session>, Option<String>);
+/// The outcome, its run, and the reason.
+type Looked = (StartedHow, Option<Session>, Option<String>);
 
 impl Starting {
     /// `None`: not yet.
-    fn look(&mut self, office: &Office) -> Result<Option<Kept>, Error> {
+    fn look(&mut self, office: &Office) -> Result<Option<Looked>, Error> {
         let (name, is_late) = (&self.agent, now_instant() >= self.until);
         let failed = |run: Option<Session>, why: &str| Some((StartedHow::Failed, run, Some(why.to_owned())));
         let ended = self.supervisor.try_wait().ok().flatten();
         Ok(match (living(office, name)?, ended) {
             (Some((run, true)), _) => Some((StartedHow::Started, Some(run), None)),
-            // Somebody else started it this moment.
+            // Another process has just started it.
             (Some((run, false)), Some(_)) => Some((StartedHow::Running, Some(run), None)),
-            (Some((run, false)), None) if is_late => failed(Some(run), "its program does not start"),
-            // Somebody else has begun with it, and has not got so far.
+            (Some((run, false)), None) if is_late => failed(Some(run), "its program did not start"),
+            // Another supervisor is still starting it.
             (None, Some(_)) if run::is_kept(office.path()?, name) && !is_late => None,
             (None, Some(ended)) if ended.code() == Some(i32::from(NOT_TAKEN)) => {
-                failed(None, "somebody stopped it meanwhile")
+                failed(None, "it was stopped in the meantime")
             }
             (None, Some(_)) => {
-                let why = last_words(office, name)?.unwrap_or_else(|| "its supervisor ended at once".to_owned());
+                let why = last_words(office, name)?.unwrap_or_else(|| "its supervisor ended immediately".to_owned());
                 failed(None, &why)
             }
-            (None, None) if is_late => failed(None, "its supervisor does not start"),
+            (None, None) if is_late => failed(None, "its supervisor did not start"),
             _ => None,
         })
     }
 }
 
-/// A run of it that is watched over, and whether its program was started.
+/// A run with a live supervisor, and whether its program was started.
 fn living(office: &Office, name: &Name) -> Result<Option<(Session, bool)>, Error> {
     let folder = office.path()?;
     for run in views::running(office.store(), name)? {
@@ -233,7 +233,7 @@ fn living(office: &Office, name: &Name) -> Result<Option<(Session, bool)>, Error
             return Ok(Some((run.run, has_program)));
         }
     }
-    // It crashed, and whatever watches over it waits to start it again: a second one would only add to that.
+    // Its program ended, and its supervisor is about to restart it: do not start a second one.
     match views::latest_runs(office.store(), Some(name), 1)?.into_iter().next() {
         Some(last) if last.presence(office.store())? == Presence::Running => Ok(Some((last.run, true))),
         _ => Ok(None),

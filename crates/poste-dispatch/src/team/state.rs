@@ -1,6 +1,6 @@
-//! What a teammate does, told from what is true of it now and not from what was last said.
+//! The state of a teammate, derived from the facts of this moment and not from its last message.
 //!
-//! Pure: facts in, a state and its troubles out. Where the facts come from, [`super::facts`] says.
+//! Pure: facts in, a state and its troubles out. [`super::facts`] collects the facts.
 
 use poste_config::Mode;
 use poste_core::log::{HoldReason, MessageNo, RunOutcome};
@@ -11,22 +11,22 @@ use poste_core::{Position, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The same failure so often in a row is no accident.
+/// This many equal failures in a row are a trouble.
 pub const FAILURES: usize = 3;
-/// A lease is nearly out when less than this part of it is left: whoever renews it does so long before.
+/// A lease is nearly out when less than this part of it is left. A healthy supervisor renews it long before.
 const LEASE_PART: i64 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its supervisor runs, its program does not yet.
+    /// Its supervisor runs, but its program does not yet.
     Starting,
-    /// Nothing to do, and ready to.
+    /// It has nothing to do.
     Idle,
     Working,
-    /// It has something to do and does not get on with it.
+    /// It has work and makes no progress.
     Stuck,
-    /// Nothing is run for it.
+    /// It does not run, and is not started.
     Stopped,
 }
 
@@ -44,26 +44,26 @@ impl State {
     }
 }
 
-/// What is true of a teammate.
+/// The facts about a teammate.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// How its program is run here; none: nothing is.
+    /// How its program is run here; none: it has no runner.
     pub mode: Option<Mode>,
-    /// It is a person, for whom nothing is ever run.
+    /// It is a person, which is never run.
     pub person: bool,
-    /// A person here trusts what would be run.
+    /// Its command is trusted here.
     pub trusted: bool,
-    /// What keeps everything from being started for it.
+    /// The hold that stops it from being started.
     pub hold: Option<HoldFacts>,
-    /// Runs that are not over, the oldest first.
+    /// Active runs, oldest first.
     pub runs: Vec<RunFacts>,
-    /// The session it runs as, if somebody started one.
+    /// Its live session, if any.
     pub session: Option<SessionFacts>,
-    /// The runs before those that ended alike, and not well, without one that did between them.
+    /// Its last runs, if they failed in the same way.
     pub failures: Option<Failures>,
-    /// Its program ended, and what watches over it starts it again in a moment.
+    /// Its program ended, and its supervisor is about to restart it.
     pub restarts: bool,
-    /// When the last of its runs was over.
+    /// When its last run ended.
     pub last_end: Option<Timestamp>,
 }
 
@@ -71,7 +71,7 @@ pub struct Facts {
 pub struct HoldFacts {
     pub why: HoldReason,
     pub since: Timestamp,
-    /// Of the record that holds it.
+    /// The position of the hold.
     pub position: Position,
 }
 
@@ -83,9 +83,9 @@ pub struct RunFacts {
     pub supervisor: Presence,
     /// The program itself was started.
     pub has_program: bool,
-    /// When it printed something last.
+    /// When it last printed something.
     pub last_output: Option<Timestamp>,
-    /// Another one each time it prints something.
+    /// Changes each time it prints something.
     pub output_mark: u64,
     pub leases: Vec<LeaseFacts>,
 }
@@ -102,7 +102,7 @@ pub struct SessionFacts {
     pub id: Session,
     pub started_at: Timestamp,
     pub process: Presence,
-    /// How much it holds.
+    /// Number of its open claims.
     pub holds: usize,
 }
 
@@ -111,13 +111,13 @@ pub struct Failures {
     pub how: RunOutcome,
     pub code: Option<u8>,
     pub times: usize,
-    /// The first of them. None: longer ago than anybody looks.
+    /// The first of them. None: further back than the runs that are read.
     pub first: Option<Session>,
     pub last: Session,
     pub last_at: Timestamp,
 }
 
-/// What a teammate does, since when, and why if that needs to be said.
+/// A state, since when, and the reason if the state does not say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     pub state: State,
@@ -125,23 +125,23 @@ pub struct Shown {
     pub why: Option<String>,
 }
 
-/// Why somebody should look after a teammate.
+/// Why a teammate needs attention.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
     /// It printed nothing for too long.
     Silent {
         run: Session,
         since: Timestamp,
-        /// Of the last thing it printed.
+        /// The mark of its last output.
         mark: u64,
     },
-    /// Its supervisor lives and does not renew.
+    /// Its supervisor lives but does not renew the lease.
     LeaseNearlyOut {
         run: Session,
         message: MessageNo,
         until: Timestamp,
     },
-    /// Its supervisor is gone, and what it held was not taken back yet.
+    /// Its supervisor has died, and its run has not been swept yet.
     Unwatched {
         run: Session,
     },
@@ -149,28 +149,28 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The name of this occurrence: it is told once, by whoever sees it first.
+    /// The id of this occurrence, so that it is reported once.
     pub fn id(&self) -> Option<RecordId> {
         let name = match self {
             Self::Silent { run, mark, .. } => format!("team silent {run} {mark}"),
-            // However often the lease is renewed in the last moment, that is one trouble of one run.
+            // One trouble per run, however often its lease is renewed late.
             Self::LeaseNearlyOut { run, .. } => format!("team lease {run}"),
             Self::Unwatched { run } => format!("team unwatched {run}"),
             Self::Failing(failures) => format!("team failing {}", failures.first.as_ref()?),
         };
-        // A run may be named by anything; what does not fit is named by its digest.
+        // The id of a run may not fit into a record id. Then its digest is used.
         let whole = name.parse();
         whole.or_else(|_| format!("team {}", poste_core::digest::Digest::of(name.as_bytes())).parse()).ok()
     }
 
     pub fn text(&self, now: Timestamp) -> String {
         match self {
-            Self::Silent { since, .. } => format!("it printed nothing for {}", length(now.since_ms(*since).max(0))),
+            Self::Silent { since, .. } => format!("no output for {}", length(now.since_ms(*since).max(0))),
             Self::LeaseNearlyOut { message, until, .. } => {
                 let left = length(until.since_ms(now).max(0));
                 format!("its claim of #{message} is not renewed: {left} left")
             }
-            Self::Unwatched { .. } => "what watched over it is gone".to_owned(),
+            Self::Unwatched { .. } => "its supervisor has died".to_owned(),
             Self::Failing(failures) => {
                 let how = match (failures.how, failures.code) {
                     (RunOutcome::Exited, Some(code)) => format!("ended with code {code}"),
@@ -183,10 +183,10 @@ impl Trouble {
     }
 }
 
-/// Everything that is wrong with a teammate, the worst first.
+/// All troubles of a teammate, worst first.
 pub fn troubles(facts: &Facts, now: Timestamp, patience_ms: i64) -> Vec<Trouble> {
     let mut found = Vec::new();
-    // Whoever was told that it is held for its failures needs not be told of them.
+    // If it is held for its failures, they have already been reported.
     let is_held = facts.hold.is_some_and(|hold| matches!(hold.why, HoldReason::Stopped | HoldReason::Failing));
     for run in &facts.runs {
         if run.supervisor == Presence::Gone {
@@ -213,7 +213,7 @@ pub fn troubles(facts: &Facts, now: Timestamp, patience_ms: i64) -> Vec<Trouble>
 }
 
 impl RunFacts {
-    /// It has mail to work on; a program that is kept running may have none.
+    /// Whether it has mail to work on; a resident may have none.
     fn is_working(&self) -> bool {
         self.has_program && !self.leases.is_empty()
     }
@@ -223,7 +223,7 @@ pub fn shown(facts: &Facts, now: Timestamp, patience_ms: i64) -> Shown {
     let stop = facts.hold.filter(|hold| hold.why == HoldReason::Stopped);
     let watched: Vec<&RunFacts> = facts.runs.iter().filter(|run| run.supervisor != Presence::Gone).collect();
     let say = |state: State, since: Option<Timestamp>, why: Option<String>| Shown { state, since, why };
-    // Whoever is stopped and has nothing that runs has no trouble any more.
+    // A stopped teammate without a run has no troubles.
     if !(watched.is_empty() && stop.is_some())
         && let Some(worst) = troubles(facts, now, patience_ms).first()
     {
@@ -252,16 +252,16 @@ pub fn shown(facts: &Facts, now: Timestamp, patience_ms: i64) -> Shown {
     let held = facts.hold.map(|hold| (hold.since, format!("held: {}", hold.why)));
     match (facts.mode, facts.hold.map(|hold| hold.why)) {
         (None, _) if facts.person => say(State::Idle, None, Some("a person".to_owned())),
-        (None, _) => say(State::Stopped, None, Some("nothing is run for it here".to_owned())),
+        (None, _) => say(State::Stopped, None, Some("no runner here".to_owned())),
         (Some(_), _) if !facts.trusted => say(State::Stopped, None, Some("poste.toml is not trusted".to_owned())),
         (Some(_), Some(HoldReason::Failing | HoldReason::Misconfigured)) => {
             say(State::Stuck, held.as_ref().map(|(since, _)| *since), held.map(|(_, why)| why))
         }
         (Some(Mode::Resident), _) if facts.restarts => {
-            say(State::Starting, facts.last_end, Some("its program ended and is started again".to_owned()))
+            say(State::Starting, facts.last_end, Some("its program ended and is being restarted".to_owned()))
         }
-        (Some(Mode::Resident), _) => say(State::Stopped, facts.last_end, Some("its program does not run".to_owned())),
-        // Ready to be started, as soon as whatever holds it is over.
+        (Some(Mode::Resident), _) => say(State::Stopped, facts.last_end, Some("its program is not running".to_owned())),
+        // Can be started, as soon as its hold ends.
         (Some(Mode::Session | Mode::Subagent), _) => say(State::Idle, facts.last_end, held.map(|(_, why)| why)),
     }
 }

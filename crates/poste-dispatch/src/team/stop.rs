@@ -1,7 +1,8 @@
-//! Stopping is a handshake: nothing new is started, the teammate is asked, finishes or hands back what it holds, and answers.
+//! Stopping is a handshake: nothing new is started, the teammate is asked, finishes or releases what it holds, and
+//! answers.
 //!
-//! Whoever does not within the time is ended by its supervisor, and if that does not either, with its supervisor. What was
-//! answered on its behalf says so.
+//! A teammate that does not stop in time is ended by its supervisor; if the supervisor does not respond either, both
+//! are killed. An answer given on its behalf says so.
 
 use std::time::{Duration, Instant};
 
@@ -24,19 +25,19 @@ use super::now_instant;
 use super::start::resume;
 use crate::run::{self, RunFolder, sweep};
 
-/// What a supervisor takes beyond the grace of its program to write everything down.
+/// How long a supervisor may take after its program's grace period to record everything.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(5);
 
-/// Stopping some teammates: each is asked once, then looked at until it has stopped or could not be.
+/// A stop of several teammates: each is asked once, then polled until it has stopped or cannot be stopped.
 #[derive(Debug)]
 pub struct Stop {
-    /// Of everything that is written: whoever repeats the verb under the same id resumes.
+    /// The idempotency key of everything that is written: repeating the verb with it resumes.
     id: RecordId,
     reason: Option<String>,
-    /// To finish in, or to hand back.
+    /// The time to finish or release.
     within: Duration,
     until: Instant,
-    /// A no is not taken for an answer.
+    /// Stop even those that refuse.
     force: bool,
     secrets: Secrets,
     all: Vec<Stopping>,
@@ -45,21 +46,21 @@ pub struct Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedHow {
-    /// It said so itself.
+    /// It answered itself.
     Answered,
-    /// It had nothing to do, or finished; its answer was given for it.
+    /// It had nothing to do, or finished; Poste answered for it.
     Finished,
-    /// It was ended after its time.
+    /// It was ended after the timeout.
     Forced,
-    /// It said no, so it goes on.
+    /// It refused, so it continues.
     Refused,
-    /// It was stopped before.
+    /// It was already stopped.
     Already,
-    /// Something of it runs where it cannot be ended from here.
+    /// It runs where it cannot be ended from here.
     Left,
 }
 
-/// What became of stopping one.
+/// The outcome for one teammate.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Stopped {
     pub agent: Name,
@@ -67,29 +68,29 @@ pub struct Stopped {
     /// The shutdown_request, and the shutdown_response.
     pub request: Option<MessageNo>,
     pub response: Option<MessageNo>,
-    /// Runs it had then.
+    /// Its active runs.
     pub runs: Vec<Session>,
-    /// What it held and was handed back.
+    /// Messages it held that were released.
     pub returned: Vec<MessageNo>,
     pub why: Option<String>,
 }
 
-/// One that was asked.
+/// A teammate that was asked.
 #[derive(Debug)]
 struct Stopping {
     agent: Name,
     request: Option<MessageNo>,
-    /// Of its program.
+    /// The grace period of its program.
     grace: Duration,
     runs: Vec<Session>,
     held: Vec<MessageNo>,
     answered: Option<Instant>,
     /// When its supervisors were told to end it.
     ended: Option<Instant>,
-    /// When those that wait to start its program again were.
+    /// When supervisors that wait to restart its program were told to end.
     let_go: Option<Instant>,
     killed: bool,
-    came: Option<Stopped>,
+    settled: Option<Stopped>,
 }
 
 impl Stop {
@@ -97,13 +98,13 @@ impl Stop {
         Self { id, reason, within, until: now_instant() + within, force, secrets, all: Vec::new() }
     }
 
-    /// From here on nothing is started for it, and it is asked to stop. Says whether it had to be asked.
+    /// Holds the teammate, so that nothing is started for it, and asks it to stop. Returns whether it had to be asked.
     pub(crate) fn begin(&mut self, desk: &mut Desk<'_>, agent: &Name, grace: Duration) -> Result<bool> {
         let running = views::running(desk.office.store(), agent)?;
         if desk.host.run.as_ref().is_some_and(|own| running.iter().any(|run| run.run == *own)) {
-            let message = format!("{agent} is what runs this command: it stops by ending its work");
+            let message = format!("this command runs as {agent}, which cannot stop itself");
             return Err(poste_verbs::Error::refused(message).code("itself").hint(note!(
-                "answer the shutdown_request, or just end; whoever leads it stops it: " [team stop]
+                "answer the shutdown_request, or just end; its lead can stop it: " [team stop]
             )));
         }
         let was_stopped = !self.hold(desk, agent)?;
@@ -117,20 +118,20 @@ impl Stop {
             ended: None,
             let_go: None,
             killed: false,
-            came: None,
+            settled: None,
         };
         let office = &mut *desk.office;
         let runs = !living(office, &mut stopping)?.is_empty();
         let is_over = was_stopped && !runs && !is_in_session(office, agent)? && waiting(office, agent)?.is_empty();
         match is_over {
-            true => stopping.came = Some(stopping.outcome(StoppedHow::Already, None)),
+            true => stopping.settled = Some(stopping.outcome(StoppedHow::Already, None)),
             false => stopping.request = Some(self.ask(desk, agent)?),
         }
         self.all.push(stopping);
         Ok(!is_over)
     }
 
-    /// Says whether it was not stopped before.
+    /// Returns whether it was not stopped before.
     fn hold(&self, desk: &mut Desk<'_>, agent: &Name) -> Result<bool> {
         let id = self.id.then(format_args!("hold-{agent}"));
         let agent = Some(agent.clone());
@@ -157,28 +158,28 @@ impl Stop {
             secrets: self.secrets,
             ..Message::default()
         };
-        let subject = format!("Please stop: {}", self.reason.as_deref().unwrap_or("you are not needed any more"));
+        let subject = format!("Please stop: {}", self.reason.as_deref().unwrap_or("you are no longer needed"));
         let ask = send::Input { to: vec![Address::Agent(agent.clone())], subject, reply_to: None, message };
         Ok(ask.run(desk)?.answer.sent.number)
     }
 
-    /// Looks once at each that has not stopped. `tell` hears of whatever is done about one.
+    /// Checks once on each that has not stopped. `tell` is called with what is done about it.
     pub fn poll(&mut self, desk: &mut Desk<'_>, mut tell: impl FnMut(&str)) -> Result {
         desk.office.settle()?;
         let mut all = std::mem::take(&mut self.all);
         let looked =
-            all.iter_mut().filter(|one| one.came.is_none()).try_for_each(|one| self.look(desk, one, &mut tell));
+            all.iter_mut().filter(|one| one.settled.is_none()).try_for_each(|one| self.look(desk, one, &mut tell));
         self.all = all;
         looked
     }
 
-    /// Whether each has stopped, or could not be.
+    /// Whether each has stopped or cannot be stopped.
     pub fn is_over(&self) -> bool {
-        self.all.iter().all(|one| one.came.is_some())
+        self.all.iter().all(|one| one.settled.is_some())
     }
 
     pub fn stopped(&self) -> Vec<Stopped> {
-        self.all.iter().filter_map(|one| one.came.clone()).collect()
+        self.all.iter().filter_map(|one| one.settled.clone()).collect()
     }
 
     fn look(&self, desk: &mut Desk<'_>, one: &mut Stopping, tell: &mut impl FnMut(&str)) -> Result {
@@ -186,9 +187,9 @@ impl Stop {
         let asked = one.request.map(|request| asked(office, request)).transpose()?.flatten();
         let state = asked.as_ref().map(|delivery| delivery.state);
         if state == Some(DeliveryState::Failed) && !self.force && one.ended.is_none() {
-            resume(desk, &one.agent, "it said that it must not stop now")?;
-            let why = one.request.map(|request| said(desk.office, request)).transpose()?.flatten();
-            one.came = Some(one.outcome(StoppedHow::Refused, why));
+            resume(desk, &one.agent, "it refusal that it must not stop now")?;
+            let why = one.request.map(|request| refusal(desk.office, request)).transpose()?.flatten();
+            one.settled = Some(one.outcome(StoppedHow::Refused, why));
             return Ok(());
         }
         if state.is_some_and(|state| !state.is_open()) {
@@ -199,21 +200,21 @@ impl Stop {
         if runs.is_empty() && !in_session {
             let waiting = waiting(office, &one.agent)?;
             match waiting.is_empty() {
-                // One that has just been started finds out by itself that nothing is, and is then gone.
+                // A supervisor that has just started notices the hold and ends.
                 true if run::is_kept(office.path()?, &one.agent) => {}
-                true => one.came = Some(finish(desk, one)?),
+                true => one.settled = Some(finish(desk, one)?),
                 false => one.let_go(&waiting),
             }
             return Ok(());
         }
-        // Whoever answered has said that it ends, and gets no more than the time to do so.
+        // A teammate that has answered gets only its grace period to end.
         let is_late = now_instant() >= self.until || one.answered.is_some_and(|at| at.elapsed() >= one.grace);
         if !is_late {
             return Ok(());
         }
         if runs.is_empty() {
-            let why = "it runs in a session of its own, which nobody here started: end it there".to_owned();
-            one.came = Some(one.outcome(StoppedHow::Left, Some(why)));
+            let why = "it runs in a session that was not started here: end it there".to_owned();
+            one.settled = Some(one.outcome(StoppedHow::Left, Some(why)));
             return Ok(());
         }
         self.end(one, &runs, &supervisors(office, &runs)?, tell);
@@ -224,17 +225,17 @@ impl Stop {
         if ours.is_empty() {
             let hosts: Vec<&str> = runs.iter().map(|run| run.host.as_str()).collect();
             let why = format!("it runs on {}: stop it there", hosts.join(", "));
-            one.came = Some(one.outcome(StoppedHow::Left, Some(why)));
+            one.settled = Some(one.outcome(StoppedHow::Left, Some(why)));
             return;
         }
         match one.ended {
             None => {
-                tell(&format!("{} did not stop in time: its program is ended", one.agent));
+                tell(&format!("{} did not stop in time: ending its program", one.agent));
                 ours.iter().for_each(|process| signal(process, Signal::TERM));
                 one.ended = Some(now_instant());
             }
             Some(at) if !one.killed && at.elapsed() >= one.grace + SUPERVISOR_GRACE => {
-                tell(&format!("what watches over {} does not answer either: it is killed", one.agent));
+                tell(&format!("the supervisor of {} does not respond: killing it", one.agent));
                 ours.iter().for_each(|process| signal(process, Signal::KILL));
                 one.killed = true;
             }
@@ -244,7 +245,7 @@ impl Stop {
 }
 
 impl Stopping {
-    /// One that waits to start its program again has nothing to wait for.
+    /// Ends supervisors that wait to restart its program.
     fn let_go(&mut self, waiting: &[SessionProcess]) {
         match self.let_go {
             None => {
@@ -271,7 +272,7 @@ impl Stopping {
     }
 }
 
-/// Its runs that are watched over; what the dead left is swept first.
+/// Its runs with a live supervisor. Runs of dead supervisors are swept first.
 fn living(office: &mut Office, one: &mut Stopping) -> Result<Vec<RunView>, Error> {
     let runs = views::running(office.store(), &one.agent)?;
     for run in &runs {
@@ -305,7 +306,7 @@ fn watched(office: &Office, runs: Vec<RunView>) -> Result<Vec<RunView>, Error> {
     Ok(watched)
 }
 
-/// What watches over these runs, as far as it runs here.
+/// The supervisors of these runs that run on this machine.
 fn supervisors(office: &Office, runs: &[RunView]) -> Result<Vec<SessionProcess>, Error> {
     let mut found = Vec::new();
     for run in runs {
@@ -316,13 +317,13 @@ fn supervisors(office: &Office, runs: &[RunView]) -> Result<Vec<SessionProcess>,
     Ok(found)
 }
 
-/// What watched over its last runs and still lives, though none of them does.
+/// Supervisors of its last runs that still live, waiting to restart its program.
 fn waiting(office: &Office, agent: &Name) -> Result<Vec<SessionProcess>, Error> {
     const RUNS_MAX: u32 = 20;
     supervisors(office, &views::latest_runs(office.store(), Some(agent), RUNS_MAX)?)
 }
 
-/// Whether it runs in a session that nobody here started for it.
+/// Whether it runs in a session that no supervisor started.
 fn is_in_session(office: &Office, agent: &Name) -> Result<bool, Error> {
     let session = views::live_session(office.store(), agent)?;
     let Some(session) = session.filter(|session| session.process == Presence::Running) else { return Ok(false) };
@@ -333,14 +334,14 @@ fn asked(office: &Office, request: MessageNo) -> Result<Option<Delivery>, Error>
     Ok(views::deliveries_of(office.store(), request)?.into_iter().next())
 }
 
-/// Why it said no.
-fn said(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
+/// Why it refused.
+fn refusal(office: &Office, request: MessageNo) -> Result<Option<String>, Error> {
     let track = views::track(office.store(), request, office.now()?)?;
     let result = track.and_then(|track| track.deliveries.into_iter().next()).and_then(|delivery| delivery.result);
     Ok(result.map(|result| result.summary.unwrap_or(result.text)))
 }
 
-/// Nothing of it runs any more: what it still holds is handed back, and if it did not answer, it is answered for it.
+/// Nothing of it runs any more: releases what it still holds, and answers for it if it did not.
 fn finish(desk: &mut Desk<'_>, one: &Stopping) -> Result<Stopped> {
     let left = views::held_by(desk.office.store(), &one.agent)?;
     for held in left.into_iter().filter(|held| held.session.as_ref().is_some_and(|session| one.runs.contains(session)))
@@ -379,7 +380,7 @@ fn finish(desk: &mut Desk<'_>, one: &Stopping) -> Result<Stopped> {
 fn answer(desk: &mut Desk<'_>, one: &Stopping, request: MessageNo, stopped: &Stopped) -> Result<Option<MessageNo>> {
     let name = &one.agent;
     let how = match (one.killed, one.ended.is_some(), one.runs.is_empty()) {
-        (true, ..) => "did not stop in time, nor did what watched over it; both were killed",
+        (true, ..) => "did not stop in time, nor did its supervisor; both were killed",
         (_, true, _) => "did not stop in time, so its program was ended",
         (_, _, true) => "had nothing to do and is stopped",
         _ => "finished and is stopped",
@@ -405,13 +406,13 @@ fn answer(desk: &mut Desk<'_>, one: &Stopping, request: MessageNo, stopped: &Sto
     let caller = Caller::acting_for(name.clone(), None, desk.caller.via);
     match reply.run(&mut Desk::new(desk.office, &caller, desk.host)) {
         Ok(answered) => Ok(Some(answered.answer.sent.number)),
-        // It answered this very moment.
+        // It has just answered itself.
         Err(error) if !error.is_office_fault => Ok(asked(desk.office, request)?.and_then(|delivery| delivery.answer)),
         Err(error) => Err(error),
     }
 }
 
-/// Asked anew just before: its number may be somebody else's by now.
+/// The process is checked again right before, because its pid may have been reused.
 fn signal(process: &SessionProcess, signal: Signal) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid.filter(|_| Presence::of(Some(process)) == Presence::Running) {

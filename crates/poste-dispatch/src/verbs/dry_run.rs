@@ -1,4 +1,4 @@
-//! What a dispatcher would do now.
+//! Shows what a dispatcher would do now.
 
 use poste_core::text::Name;
 use poste_core::views::Later;
@@ -20,11 +20,11 @@ pub struct Input {
 pub struct Answer {
     pub starts: Vec<Start>,
     pub holds: Vec<Hold>,
-    /// Agents whose hold has lost its reason.
+    /// Agents whose hold no longer applies.
     pub resumes: Vec<Name>,
-    /// Mail that waits for another reason.
+    /// Mail that is not started now, and why.
     pub waits: Vec<Wait>,
-    /// Messages nobody is started for yet.
+    /// Messages that no agent is started for yet.
     pub later: Vec<Later>,
 }
 

@@ -1,4 +1,4 @@
-//! What a run printed.
+//! Prints the output of a run.
 
 use poste_core::log::{MessageNo, RunOutcome};
 use poste_core::text::{Name, Session};
@@ -13,9 +13,9 @@ use crate::run::Output;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// A run, or the number of a message: the last run for it
+    /// A run, or a message number for its last run
     pub run: String,
-    /// Only which run it is: what it prints is followed
+    /// Return only the run, whose output is then followed
     #[serde(skip)]
     pub follows: bool,
 }
@@ -25,11 +25,11 @@ pub struct Answer {
     pub run: Session,
     pub agent: Name,
     pub messages: Vec<MessageNo>,
-    /// Null: it is not over.
+    /// Null: it has not ended.
     pub how: Option<RunOutcome>,
-    /// Why it failed, as far as nothing it printed says so.
+    /// Why it failed, unless its output says so.
     pub why: Option<String>,
-    /// Both streams, as far as they were kept.
+    /// Both streams, as far as they are kept.
     pub output: String,
 }
 
@@ -40,7 +40,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let run = find_run(desk.office, &self.run)?;
-        // What was kept of it in the folder is more than the log has, and gone one day.
+        // The folder has more of it than the log, until it is deleted.
         let output = match Output::of(desk.office, &run.run)?.text() {
             _ if self.follows => String::new(),
             Ok(text) => text,

@@ -37,15 +37,15 @@ pub const VERBS: &[Spec] = &[
     Spec::of::<crate::wake::Input>(),
 ];
 
-/// What this machine runs. That must be something, and name these agents.
+/// The runners of this machine. Fails if there is none, or none for one of these agents.
 pub fn configured(office: &Office, only: &[Name]) -> Result<Runners> {
     let runners = poste_config::runners(office)?;
     if let Some(name) = only.iter().find(|name| !runners.agents.contains_key(*name)) {
         if runners.agents.is_empty() {
             return Err(nothing_configured());
         }
-        let error = Error::not_found(format!("nothing says what to run for {name}"))
-            .hint(format!("write [agent.{name}] into poste.toml: docs/dispatch.md"));
+        let error = Error::not_found(format!("no runner for {name}"))
+            .hint(format!("add [agent.{name}] to poste.toml; see docs/dispatch.md"));
         return Err(match nearest(name.as_str(), runners.agents.keys().map(Name::as_str)).first() {
             Some(near) => error.hint(format!("did you mean {near}?")),
             None => error,
@@ -62,17 +62,17 @@ pub fn configured(office: &Office, only: &[Name]) -> Result<Runners> {
 }
 
 fn nothing_configured() -> Error {
-    Error::not_found("no agent of this office can be started: nothing says what to run").code("nothing_to_run").hint(
-        "write a section [agent.NAME] with run = [\"claude\", \"-p\"] or a preset into poste.toml: docs/dispatch.md",
+    Error::not_found("no agent of this office has a runner").code("nothing_to_run").hint(
+        "add a section [agent.NAME] with run = [\"claude\", \"-p\"] or a preset to poste.toml; see docs/dispatch.md",
     )
 }
 
-/// What is not run because nobody trusts the file that says it.
+/// A note about agents that are not run because poste.toml is not trusted.
 pub fn untrusted(runners: &Runners) -> Option<Note> {
     let names = runners.agents.iter().filter(|(_, agent)| !agent.trusted).map(|(name, _)| name.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
     (!names.is_empty()).then(|| {
-        note!("poste.toml is not trusted on this machine, so nothing is run for {names}: look at it, then "[trust])
+        note!("poste.toml is not trusted on this machine, so these agents cannot run: {names}; review it, then "[trust])
     })
 }
 
@@ -80,12 +80,12 @@ pub fn untrusted(runners: &Runners) -> Option<Note> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
     Nothing,
-    /// Nothing before its file is trusted.
+    /// Nothing until its file is trusted.
     Untrusted,
     Program,
 }
 
-/// Prepares an office for a request to an agent: one that is only configured is registered.
+/// Prepares an office for a request to an agent: registers it if it is only configured.
 pub fn prepare_request(office: &mut Office, agent: &Name, waits: bool, via: Via) -> Result<Runs> {
     let runners = poste_config::runners(office)?;
     match runners.agents.get(agent) {
@@ -94,13 +94,13 @@ pub fn prepare_request(office: &mut Office, agent: &Name, waits: bool, via: Via)
             register::configured(office, &runners, agent, via)?;
             Ok(Runs::Program)
         }
-        // Nobody would be started, so there is nothing to wait for; and who is not registered cannot even be written to.
+        // The agent would not be started, so waiting is pointless; and one that is not registered cannot receive mail.
         Some(_) if waits || office.agent(agent)?.is_none() => {
-            let message = format!("poste.toml is not trusted on this machine, so nothing is run for {agent}");
+            let message = format!("poste.toml is not trusted on this machine, so {agent} is not run");
             Err(Error::refused(message)
                 .code("untrusted")
-                .hint(note!("look at it, then: "[trust]))
-                .hint(note!("to write without starting anybody: " [send, to = agent, subject = "SUBJECT"])))
+                .hint(note!("review it, then: "[trust]))
+                .hint(note!("to send without starting the agent: " [send, to = agent, subject = "SUBJECT"])))
         }
         Some(_) => Ok(Runs::Untrusted),
     }
@@ -108,24 +108,24 @@ pub fn prepare_request(office: &mut Office, agent: &Name, waits: bool, via: Via)
 
 /// A run by its id, or the last one for a message.
 fn find_run(office: &Office, text: &str) -> Result<RunView> {
-    let missing = |what: String| Error::not_found(what).hint(note!("see which there are: " [dispatch runs]));
+    let missing = |what: String| Error::not_found(what).hint(note!("list runs: " [dispatch runs]));
     if let Ok(number) = text.strip_prefix('#').unwrap_or(text).parse().map(MessageNo) {
         let found = views::runs_of(office.store(), number)?.pop();
-        return found.ok_or_else(|| missing(format!("nobody was started for message {number}")));
+        return found.ok_or_else(|| missing(format!("no run for message {number}")));
     }
     let run: Session = text.parse()?;
-    views::run(office.store(), &run)?.ok_or_else(|| missing(format!("there is no run {run}")))
+    views::run(office.store(), &run)?.ok_or_else(|| missing(format!("no run {run}")))
 }
 
-/// What to do about a program that ends whenever it is started.
+/// What to do about a resident that keeps ending.
 fn does_not_stay(agent: &Name) -> Note {
-    note!("{agent} ends and is started again: see why: " [team logs, name = agent] "; end it: " [team stop, names = agent])
+    note!("{agent} keeps restarting; see why: " [team logs, name = agent] "; stop it: " [team stop, names = agent])
 }
 
 fn nobody_on_team() -> Note {
-    note!("nobody is on the team; add somebody: " [team add, name = "NAME", preset = "claude-code"])
+    note!("the team has no members; add one: " [team add, name = "NAME", preset = "claude-code"])
 }
 
 fn not_on_team(name: &Name) -> Error {
-    Error::not_found(format!("{name} is not on the team")).hint(note!("see who is: "[team list]))
+    Error::not_found(format!("{name} is not on the team")).hint(note!("list the team: "[team list]))
 }

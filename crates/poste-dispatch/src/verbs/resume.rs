@@ -1,4 +1,4 @@
-//! Lets an agent be started again that is held, or lets it be started for one message.
+//! Lifts the hold on an agent, or on one of its messages.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{HoldReason, Intent, MessageNo, Position, RunResume};
@@ -19,10 +19,10 @@ pub struct Input {
     pub agent: Name,
     /// Only for this message
     pub number: Option<MessageNo>,
-    /// Only if this holds it.
+    /// Only a hold with this reason.
     #[serde(skip)]
     pub why: Option<HoldReason>,
-    /// Why, for whoever reads the log
+    /// Reason, for the log
     pub reason: Option<String>,
     pub id: Option<RecordId>,
     #[serde(skip)]
@@ -33,11 +33,11 @@ pub struct Input {
 pub struct Answer {
     pub agent: Name,
     pub message: Option<MessageNo>,
-    /// Holds that are over now; of a repeat that is not known.
+    /// Number of holds lifted; null for a repeat.
     pub lifted: Option<usize>,
     pub id: RecordId,
     pub position: Option<Position>,
-    /// It was done before under this id; there is no second effect.
+    /// Whether the id was used before, so that this had no effect.
     pub repeat: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Lists runs, the newest first.
+//! Lists runs, newest first.
 
 use poste_core::text::Name;
 use poste_core::views::{self, RunView};
@@ -11,7 +11,7 @@ const LIMIT_MAX: u16 = 1_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Only of this agent
+    /// Only runs of this agent
     pub agent: Option<Name>,
     /// Maximum number of runs
     #[serde(default = "limit")]
@@ -44,6 +44,6 @@ impl Verb for Input {
         let runs = views::latest_runs(desk.office.store(), self.agent.as_ref(), self.limit.into())?;
         let is_empty = runs.is_empty();
         let answered = Answered::new(Answer { runs });
-        Ok(if is_empty { answered.next(note!("nothing was started yet: "[dispatch])) } else { answered })
+        Ok(if is_empty { answered.next(note!("no runs yet; start agents: "[dispatch])) } else { answered })
     }
 }

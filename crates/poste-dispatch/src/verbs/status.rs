@@ -1,4 +1,4 @@
-//! What runs, waits and is held, and what is used up.
+//! Shows active runs, pending mail, holds and used budgets.
 
 use poste_core::text::Name;
 use poste_verbs::{Access, Answered, Desk, Result, Verb};

@@ -1,4 +1,4 @@
-//! Stops a run: its program is ended, its messages wait again.
+//! Stops a run: its program is ended, and its messages become pending again.
 
 use poste_core::log::MessageNo;
 use poste_core::store::processes::Presence;
@@ -13,7 +13,7 @@ use super::find_run;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// A run, or the number of a message: the run for it
+    /// A run, or a message number for its run
     pub run: String,
 }
 
@@ -33,25 +33,25 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let run = find_run(desk.office, &self.run)?;
         if run.how.is_some() {
-            return Err(Error::refused(format!("run {} is over already", run.run)));
+            return Err(Error::refused(format!("run {} has already ended", run.run)));
         }
         let pid = i32::try_from(run.process.pid).ok().and_then(Pid::from_raw);
-        // Held first and looked at then, so that no other process can have its number by now.
+        // Opened before the process is checked, so that its pid cannot be reused in between.
         let held = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         match (run.presence(desk.office.store())?, held) {
             (Presence::Running, Some(held)) => pidfd_send_signal(held, Signal::TERM)
-                .map_err(|error| Error::refused(format!("it cannot be asked: {error}")))?,
+                .map_err(|error| Error::refused(format!("could not signal its supervisor: {error}")))?,
             (Presence::Unknown, _) => {
-                return Err(Error::refused(format!("run {} is on {}, where it must be stopped", run.run, run.host)));
+                return Err(Error::refused(format!("run {} is on {}: stop it there", run.run, run.host)));
             }
             _ => {
-                return Err(Error::refused(format!("the supervisor of run {} is gone", run.run))
-                    .hint(note!("a dispatcher sweeps up what is left of it: "[dispatch])));
+                return Err(Error::refused(format!("the supervisor of run {} has died", run.run))
+                    .hint(note!("a dispatcher cleans up after it: "[dispatch])));
             }
         }
         let agent = run.agent.clone();
         let next = note!(
-            "a dispatcher starts {agent} again for what waits; so that nothing is: " [team stop, names = agent]
+            "a dispatcher starts {agent} again for pending mail; to prevent that: " [team stop, names = agent]
         );
         Ok(Answered::new(Answer { run: run.run, agent: run.agent, messages: run.messages }).next(next))
     }

@@ -10,33 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{self, Started, Starts};
 
-/// What a model may run is not for the model to say, so JSON names only who it is.
+/// A model must not choose what is run, so JSON has no command.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     pub name: Name,
     /// What it is for; role:ROLE addresses all who share it
     pub role: Option<Word>,
-    /// Who leads it; otherwise the lead of [team]
+    /// Its lead; default: the lead of [team]
     pub lead: Option<Name>,
-    /// Goes before its first message: who it is and how it works
+    /// A prompt that precedes its mail
     #[serde(skip)]
     pub prompt: Option<String>,
     #[serde(skip)]
     pub preset: Option<Preset>,
     #[serde(skip)]
     pub mode: Option<Mode>,
-    /// It gets a git worktree of its own to run in
+    /// Run it in its own git worktree
     #[serde(skip)]
     pub worktree: bool,
-    /// What is run, with its arguments, instead of what the preset runs
+    /// Command and arguments, instead of the preset's
     #[serde(skip)]
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// False: it was there, just like this.
+    /// False: it was already there, unchanged.
     pub added: bool,
     pub file: String,
     #[serde(flatten)]
@@ -58,14 +58,14 @@ impl Verb for Input {
         if added {
             desk.note_stored(format!("[agent.{name}] in .poste/{}", poste_config::LOCAL_FILE));
         }
-        // Whoever was registered before keeps what is not said here.
+        // An agent that was already registered keeps what is not given here.
         let update = desk.office.agent(&name)?.is_some();
         let of_another = lead.filter(|lead| *lead != name);
         let register = register::Input { role, lead: of_another, update, ..register::Input::of(name.clone()) };
         register.run(desk)?;
         let runners = poste_config::runners(desk.office)?;
         let member = team::members(&runners).into_iter().find(|member| member.name == name);
-        let member = member.ok_or_else(|| Error::internal("it was added and is not there"))?;
+        let member = member.ok_or_else(|| Error::internal("the agent was added but is missing"))?;
         let mut starts = Starts::default();
         let started = starts.add(desk, &runners, &member)?.clone();
         let file = desk.office.path()?.join(poste_config::LOCAL_FILE).display().to_string();
@@ -74,23 +74,23 @@ impl Verb for Input {
 }
 
 impl Input {
-    /// Whether it can be added, and who leads it.
+    /// Checks that it can be added, and returns its lead.
     fn check(&self, desk: &Desk<'_>) -> Result<Option<Name>> {
         let name = &self.name;
         if self.preset.is_none_or(|preset| preset == Preset::Command) && self.command.is_empty() {
-            return Err(Error::usage("nothing says what is run for it")
-                .hint(note!("a preset: " {preset = "claude-code"} "; or a command after --: -- ./agent.sh")));
+            return Err(Error::usage("no preset and no command")
+                .hint(note!("pass a preset: " {preset = "claude-code"} "; or a command after --: -- ./agent.sh")));
         }
         let runners = poste_config::runners(desk.office)?;
         if runners.agents.get(name).is_some_and(|known| known.source != Source::Machine) {
-            return Err(Error::conflict(format!("{name} is in {} already", poste_config::FILE))
+            return Err(Error::conflict(format!("{name} is already in {}", poste_config::FILE))
                 .hint(note!("start it: " [team up, names = name])));
         }
         let known = desk.office.agent(name)?.map(|known| known.kind);
         if let Some(kind @ (AgentKind::Human | AgentKind::Outside)) = known {
-            return Err(Error::refused(format!("{name} is registered as {kind}, and no program speaks for one"))
+            return Err(Error::refused(format!("{name} is registered as {kind}, which no program can act as"))
                 .code("not_an_agent")
-                .hint("give it another name"));
+                .hint("use another name"));
         }
         let lead = self.lead.clone().or(runners.team.lead);
         if let Some(lead) = lead.as_ref().filter(|lead| *lead != name)
@@ -101,7 +101,7 @@ impl Input {
         Ok(lead)
     }
 
-    /// Writes its section. Says whether it was not there.
+    /// Writes its section. Returns whether it is new.
     fn write(self, desk: &mut Desk<'_>) -> Result<bool> {
         let name = self.name.clone();
         let is_there = poste_config::runners(desk.office)?.agents.contains_key(&name);
@@ -117,11 +117,11 @@ impl Input {
         };
         poste_config::add_agent(desk.office, &agent).map_err(|error| match error {
             poste_core::Error::Config { .. } if is_there => Error::conflict(error.to_string()).hint(note!(
-                "what is run for it: " [team list] "; change it there by hand, or start it: " [team up, names = name]
+                "see how it is run: " [team list] "; edit it by hand, or start it: " [team up, names = name]
             )),
-            // What it would be like is no section; the file is as it was.
+            // The section would be invalid; the file is unchanged.
             poste_core::Error::Config { message, .. } => {
-                Error::usage(message).hint("nothing was written; what it may be: docs/runners.md")
+                Error::usage(message).hint("nothing was written; see docs/runners.md")
             }
             other => other.into(),
         })

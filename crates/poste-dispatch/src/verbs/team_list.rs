@@ -1,4 +1,4 @@
-//! Who is on the team, and what is run for each.
+//! Lists the members of the team, and how each is run.
 
 use poste_config::{FILE, LOCAL_FILE, Mode};
 use poste_core::gates::Source;
@@ -24,13 +24,13 @@ pub struct Line {
     pub agent: Name,
     /// It is the lead of [team].
     pub leads: bool,
-    /// team up starts it.
+    /// Whether team up starts it.
     pub listed: bool,
     pub role: Option<String>,
     pub mode: Option<Mode>,
-    /// What is run for it; null: nothing is, here.
+    /// Its command; null: it has no runner here.
     pub runs: Option<String>,
-    /// The file that says so.
+    /// The file that configures it.
     pub file: Option<&'static str>,
     pub trusted: Option<bool>,
 }

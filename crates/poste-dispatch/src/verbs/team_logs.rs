@@ -1,4 +1,4 @@
-//! What the program of a teammate printed, in the run that is under way or the last one.
+//! Prints the output of a teammate's current or last run.
 
 use std::io;
 
@@ -13,9 +13,9 @@ use crate::run::{Output, RunFolder};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Whose
+    /// The teammate
     pub name: Name,
-    /// Of this run instead
+    /// This run instead
     pub run: Option<Session>,
 }
 
@@ -23,7 +23,7 @@ pub struct Input {
 pub struct Answer {
     pub agent: Name,
     pub run: Session,
-    /// Whether the run is over.
+    /// Whether the run has ended.
     pub over: bool,
     pub text: String,
 }
@@ -43,26 +43,29 @@ impl Verb for Input {
         };
         let Some(run) = run else {
             return Err(match is_registered {
-                true => Error::not_found(format!("{name} was never run here"))
-                    .hint(note!("see what it does: "[team status])),
+                true => {
+                    Error::not_found(format!("{name} has never run here")).hint(note!("see its state: "[team status]))
+                }
                 false => unknown_agent(desk.office, name)?,
             });
         };
         let view = views::run(store, &run)?.filter(|view| view.agent == *name);
-        let view = view.ok_or_else(|| Error::not_found(format!("{name} had no run {run}")))?;
+        let view = view.ok_or_else(|| Error::not_found(format!("{name} has no run {run}")))?;
         if !RunFolder::of(desk.office.path()?, &run).is_there() {
-            return Err(Error::not_found(format!("the files of run {run} are gone, or on {}", view.host))
-                .hint(note!("what it printed last is in the log: "[log show])));
+            return Err(Error::not_found(format!("the files of run {run} were deleted, or are on {}", view.host))
+                .hint(note!("its last output is in the log: "[log show])));
         }
         let text = match Output::of(desk.office, &run)?.text() {
             Err(none) if none.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text.map_err(|error| Error::not_found(format!("the output of run {run}: {error}")))?,
+            text => {
+                text.map_err(|error| Error::not_found(format!("could not read the output of run {run}: {error}")))?
+            }
         };
         Ok(Answered::new(Answer { agent: self.name, run, over: view.ended_at.is_some(), text }))
     }
 }
 
-/// The run under way, else the last.
+/// The current run, else the last.
 fn current(desk: &Desk<'_>, name: &Name) -> Result<Option<Session>> {
     let store = desk.office.store();
     let running = views::running(store, name)?.pop();

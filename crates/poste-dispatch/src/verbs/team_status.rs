@@ -1,4 +1,4 @@
-//! What each teammate does now.
+//! Shows what each teammate does now.
 
 use poste_core::text::Name;
 use poste_verbs::{Access, Answered, Desk, Result, Verb, unknown_agent};

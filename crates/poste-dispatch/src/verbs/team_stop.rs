@@ -1,4 +1,4 @@
-//! Asks teammates to stop. Whoever calls polls until they have.
+//! Asks teammates to stop. The caller polls until they have.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::team::{self, Member, Stop, Stopped};
 pub struct Input {
     #[serde(default)]
     pub names: Vec<Name>,
-    /// Everybody something is run for here, but the speaker
+    /// All agents with a runner here, except the caller
     #[serde(default)]
     pub all: bool,
-    /// Milliseconds they may take
+    /// Timeout in milliseconds
     #[serde(default = "minute")]
     pub within_ms: u64,
-    /// Why, for those who stop and those who wait for them
+    /// Reason, for the agents and the senders of their mail
     pub reason: Option<String>,
-    /// Stop them after the time even if they refuse
+    /// Stop them after the timeout even if they refuse
     #[serde(default)]
     pub force: bool,
-    /// Repeating it under the same id resumes
+    /// Idempotency key: repeating it resumes
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -40,9 +40,9 @@ fn minute() -> u64 {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Those that have stopped, or will not.
+    /// Teammates that have stopped, or will not.
     pub stopped: Vec<Stopped>,
-    /// How it goes on with the others.
+    /// The state of the others.
     #[serde(skip)]
     pub stop: Stop,
 }
@@ -55,9 +55,9 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         if self.names.is_empty() && !self.all {
-            return Err(Error::usage("whom to stop is not said")
-                .hint(note!("name them: " [team stop, names = "NAME"]))
-                .hint(note!("everybody something is run for here: " [team stop, all = true])));
+            return Err(Error::usage("no agent to stop")
+                .hint(note!("name agents: " [team stop, names = "NAME"]))
+                .hint(note!("or stop all with a runner here: " [team stop, all = true])));
         }
         let by = desk.active_agent()?.name;
         let members = team::members(&poste_config::runners(desk.office)?);
@@ -80,11 +80,11 @@ impl Verb for Input {
 }
 
 impl Input {
-    /// Those that were named, or everybody, as far as there is something to stop.
+    /// The named agents, or all, without those that were never registered.
     fn chosen(&self, desk: &Desk<'_>, members: &[Member], by: &Name) -> Result<Vec<Name>> {
-        let everybody = || members.iter().filter(|member| member.config.is_some() && member.name != *by);
+        let runnable = || members.iter().filter(|member| member.config.is_some() && member.name != *by);
         let mut names = match self.all {
-            true => everybody().map(|member| member.name.clone()).collect(),
+            true => runnable().map(|member| member.name.clone()).collect(),
             false => self.names.clone(),
         };
         names.sort();
@@ -93,12 +93,12 @@ impl Input {
         for name in names {
             match desk.office.agent(&name)? {
                 Some(agent) if agent.is_active() => chosen.push(name),
-                // Listed, and not even registered: there is nothing to stop.
+                // Configured but never registered: there is nothing to stop.
                 _ if self.all => {}
                 Some(_) => return Err(not_on_team(&name)),
                 None if members.iter().any(|member| member.name == name) => {
                     return Err(Error::not_found(format!("{name} was never started"))
-                        .hint(note!("see what each does: "[team status])));
+                        .hint(note!("see the team: "[team status])));
                 }
                 None => return Err(unknown_agent(desk.office, &name)?),
             }

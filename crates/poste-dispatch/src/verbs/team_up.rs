@@ -1,4 +1,4 @@
-//! Registers and starts teammates. Doing so again changes nothing.
+//! Registers and starts teammates. Repeating it changes nothing.
 
 use poste_core::text::Name;
 use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note};
@@ -29,12 +29,12 @@ impl Verb for Input {
         }
         members.retain(|member| if self.names.is_empty() { member.listed } else { self.names.contains(&member.name) });
         if members.is_empty() {
-            return Err(Error::not_found("there is no team: poste.toml lists nobody")
-                .hint("write it down: [team] with lead and members, and [agent.NAME] for each; see docs/teams.md")
-                .hint(note!("or add somebody on this machine: " [team add, name = "NAME", preset = "claude-code"])));
+            return Err(Error::not_found("no team: poste.toml lists no agents")
+                .hint("add [team] with lead and members, and [agent.NAME] for each; see docs/teams.md")
+                .hint(note!("or add an agent on this machine: " [team add, name = "NAME", preset = "claude-code"])));
         }
         let mut starts = Starts::default();
-        // The lead first: who it leads is registered with it.
+        // The lead first: the others are registered with it as their lead.
         for member in &members {
             let started = starts.add(desk, &runners, member)?;
             if started.registered || started.resumed || started.run.is_some() {

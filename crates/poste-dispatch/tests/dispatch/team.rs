@@ -67,12 +67,12 @@ fn a_state_is_what_is_true() {
     let base = || ready(Some(Mode::Session));
     let stopped = || Facts { hold: held(HoldReason::Stopped), ..base() };
     let table: Vec<(&str, Facts, i64, State, &str)> = vec![
-        ("nothing is known", ready(None), 10_000, Stopped, "nothing is run for it here"),
+        ("nothing is known", ready(None), 10_000, Stopped, "no runner here"),
         ("a person", Facts { person: true, ..ready(None) }, 10_000, Idle, "a person"),
         ("ready", base(), 10_000, Idle, ""),
         ("a subagent is ready", ready(Some(Mode::Subagent)), 10_000, Idle, ""),
-        ("resident, and not there", ready(Some(Mode::Resident)), 10_000, Stopped, "its program does not run"),
-        ("between two", Facts { restarts: true, ..ready(Some(Mode::Resident)) }, 10_000, Starting, "started again"),
+        ("resident, and not there", ready(Some(Mode::Resident)), 10_000, Stopped, "its program is not running"),
+        ("between two", Facts { restarts: true, ..ready(Some(Mode::Resident)) }, 10_000, Starting, "being restarted"),
         ("untrusted", Facts { trusted: false, ..base() }, 10_000, Stopped, "not trusted"),
         ("over budget", Facts { hold: held(HoldReason::Budget), ..base() }, 10_000, Idle, "held: budget"),
         ("unfit", Facts { hold: held(HoldReason::Misconfigured), ..base() }, 10_000, Stuck, "held: misconfigured"),
@@ -80,11 +80,11 @@ fn a_state_is_what_is_true() {
         ("starting", with(starting), 10_000, Starting, ""),
         ("works", with(run()), 10_000, Working, ""),
         ("works elsewhere", with(elsewhere), 10_000, Working, ""),
-        ("silent", with(run()), 62_000, Stuck, "it printed nothing for 1m"),
+        ("silent", with(run()), 62_000, Stuck, "no output for 1m"),
         ("about to be silent", with(run()), 61_999, Working, ""),
-        ("never said a word", with(RunFacts { last_output: None, ..run() }), 61_000, Stuck, "printed nothing"),
+        ("never said a word", with(RunFacts { last_output: None, ..run() }), 61_000, Stuck, "no output"),
         ("not renewed", with(unrenewed), 10_000, Stuck, "its claim of #4 is not renewed"),
-        ("unwatched", with(gone.clone()), 10_000, Stuck, "what watched over it is gone"),
+        ("unwatched", with(gone.clone()), 10_000, Stuck, "its supervisor has died"),
         ("unwatched and stopped", Facts { runs: vec![gone], ..stopped() }, 10_000, Stopped, "asked to stop"),
         ("kept running", with(idle_resident), 900_000, Idle, ""),
         ("finished its mail and is quiet", with(mailless), 900_000, Idle, ""),
@@ -95,7 +95,7 @@ fn a_state_is_what_is_true() {
         ("failed and stopped", Facts { failures: failing(3), ..stopped() }, 10_000, Stopped, "asked to stop"),
         ("somebody's own", Facts { session: session(Presence::Running, 0), ..ready(None) }, 10, Idle, "in session s1"),
         ("at work", Facts { session: session(Presence::Unknown, 2), ..ready(None) }, 10, Working, "in session s1"),
-        ("left", Facts { session: session(Presence::Gone, 2), ..ready(None) }, 10, Stopped, "nothing is run"),
+        ("left", Facts { session: session(Presence::Gone, 2), ..ready(None) }, 10, Stopped, "no runner"),
     ];
     for (name, facts, now, state, why) in table {
         let found = shown(&facts, at(now), PATIENCE);

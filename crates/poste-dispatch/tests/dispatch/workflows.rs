@@ -200,7 +200,7 @@ fn what_is_wrong_is_said_with_its_line() {
     let step = |more: &str| format!("[[step]]\nkey = \"a\"\nagent = \"x\"\nrequest = \"do\"\n{more}\n");
     assert_eq!(problems(&step(""), Format::Toml), []);
     let (line, what) = wrong(&step("needs = [\"b\"]"));
-    assert!(line == 5 && what.contains("needs b, which is no step"), "{line} {what}");
+    assert!(line == 5 && what.contains("needs b, which is not a step"), "{line} {what}");
     let two = "[[step]]\nkey = \"a\"\nagent = \"x\"\nneeds = [\"b\"]\nrequest = \"do\"\n\
                [[step]]\nkey = \"b\"\nagent = \"x\"\nneeds = [\"a\"]\nrequest = \"do\"\n";
     let (line, what) = wrong(two);
@@ -254,7 +254,7 @@ fn who_is_not_there_is_said_before_it_starts() {
         lines,
         [
             (Some(3), "step a: no agent is registered as writr; did you mean writer?"),
-            (Some(8), "step b: no agent can rust")
+            (Some(8), "step b: no agent has the capability rust")
         ]
     );
 }
@@ -295,7 +295,7 @@ fn a_review_goes_round_until_it_is_approved() {
     let page = render::page(&seen);
     assert!(page.contains("workflow_id: flow-1\nstatus: finished\ncurrent_step: 4\ntotal_steps: 4\n"), "{page}");
     assert!(page.contains("2. [x] review: done, reviewer, round 2"), "{page}");
-    assert!(page.contains("3. [-] polish: skipped: its condition does not hold"), "{page}");
+    assert!(page.contains("3. [-] polish: skipped: its condition is false"), "{page}");
     assert!(page.contains("### write\n\n> Violets are blue\n"), "{page}");
 }
 
@@ -315,7 +315,7 @@ fn a_loop_has_an_end() {
     let seen = desk.see(&flow);
     assert_eq!((seen.state, seen.step("review").unwrap().state), (WorkflowState::Failed, StepState::Failed));
     assert_eq!(seen.step("polish").unwrap().tasks.len(), 0);
-    assert_eq!(seen.reason.as_deref(), Some("step review failed: not as it should be after 3 rounds"));
+    assert_eq!(seen.reason.as_deref(), Some("step review failed: until is still false after 3 rounds"));
     // Somebody gives it one round more.
     desk.say("ann", Intent::WorkflowRetry(WorkflowRetry { workflow: flow.clone(), step: None }), None);
     desk.advance();
@@ -674,7 +674,7 @@ fn a_large_input_is_cut_in_a_text_and_whole_in_a_condition() {
     let label = desk.start(text, &[("long", &long)]);
     desk.advance();
     let [(_, message)] = desk.open(&label)[..] else { panic!("it was sent: {:?}", desk.see(&label)) };
-    assert!(desk.body(message).contains("(cut here; whole in input long)"));
+    assert!(desk.body(message).contains("(truncated; the full text is in input long)"));
 }
 
 #[test]
@@ -780,7 +780,7 @@ fn what_goes_wrong_with_one_workflow_stops_no_other() {
     std::fs::write(&blobs, "").unwrap();
     let advanced = desk.advance();
     assert_eq!((advanced.open, advanced.records), (2, 1), "{advanced:?}");
-    assert!(advanced.waiting[0].starts_with("flow-1 cannot be gone on with: "), "{advanced:?}");
+    assert!(advanced.waiting[0].starts_with("could not advance flow-1: "), "{advanced:?}");
     assert_eq!((desk.open(&long).len(), desk.open(&short).len()), (0, 1));
 }
 
@@ -804,7 +804,7 @@ fn a_step_that_is_over_and_nobody_has_gone_on_with_says_so() {
     desk.advance();
     desk.answer(desk.open(&label)[0].1, "done");
     let page = render::page(&desk.see(&label));
-    assert!(page.contains("1. [ ] a: pending, writer (#1): over, and nobody has gone on with it yet\n"), "{page}");
+    assert!(page.contains("1. [ ] a: pending, writer (#1): ended, but the workflow was not advanced yet\n"), "{page}");
 }
 
 #[test]

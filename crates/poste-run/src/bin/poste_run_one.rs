@@ -1,4 +1,4 @@
-//! Runs one command line with `/bin/sh`, to test what becomes of it when something happens to this process.
+//! Runs one command line with `/bin/sh`, to test what happens to it when this process is interrupted or killed.
 //!
 //! `tied …` is the intermediate step of a command that ends with its supervisor, `all MARK LINE` is such a supervisor,
 //! and `sleep` and `linger` do nothing for a minute.
@@ -10,7 +10,7 @@ use poste_run::{Keep, Mark, Task, TranscriptFile, adopt_orphans, become_tied};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args_os().skip(1);
-    let first = words.next().ok_or("which command line?")?.into_string().map_err(|_| "no text")?;
+    let first = words.next().ok_or("missing command line")?.into_string().map_err(|_| "not UTF-8")?;
     match first.as_str() {
         "tied" => {
             let (code, why) = become_tied(words);
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         }
         "all" => {
-            let mut text = || words.next().and_then(|word| word.into_string().ok()).ok_or("what else?");
+            let mut text = || words.next().and_then(|word| word.into_string().ok()).ok_or("missing argument");
             let (value, line) = (text()?, text()?);
             adopt_orphans()?;
             let mark = Mark {
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             task.tied_by(std::env::current_exe()?, &["tied"]).everything(mark).grace(Duration::from_millis(200));
             task.transcript(TranscriptFile { path, keep: Keep { head: 100, tail: 100 }, max: 100_000 });
             if let Some(limit) = words.next() {
-                let limit = limit.to_str().and_then(|limit| limit.parse().ok()).ok_or("how long?")?;
+                let limit = limit.to_str().and_then(|limit| limit.parse().ok()).ok_or("invalid limit")?;
                 task.limit(Duration::from_millis(limit));
             }
             let finished = task.run()?;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         line => {
             let finished = Task::shell(line).run()?;
-            Err(format!("the command ended, and this process lives: {:?}", finished.end).into())
+            Err(format!("the command ended, but this process is alive: {:?}", finished.end).into())
         }
     }
 }

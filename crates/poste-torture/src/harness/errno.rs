@@ -140,7 +140,7 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
         return Err(format!("no room, and yet {}", run.told()));
     }
     let says_no = !matches!(code, 0 | UNKNOWN_OUTCOME | DISK_FULL);
-    let says_half = run.err.contains("it is redacted, and not erased from every file yet");
+    let says_half = run.err.contains("redacted, but not yet erased from every file");
     if says_no && were_there && !says_half && !aftermath::acknowledges(run) && !is_talk(&point.call) {
         return Err(format!("it is there, and yet {}", run.told()));
     }

@@ -1,11 +1,10 @@
-//! Carries out what committed records ask for: rings, workflows that go on, mirrors of contexts, and erasing what another
-//! machine redacted.
+//! Carries out the actions of committed records: rings, advancing workflows, mirrors of contexts, and erasing content
+//! that another machine redacted.
 //!
-//! Whoever commits calls [`Carrier::carry_out`] afterwards, whatever it committed: the fold has said what is to be done, ticks
-//! and notices included ([`Action`]). Nobody waits for a ring: it takes time, so one process apart rings for all of them.
-//! Actions are hints. If this process dies before it has carried them out, others find what is missing in the tables: a
-//! ring in the index of what is owed ([`Carrier::ring_owed`]), a workflow when a dispatcher or a person looks at it, a mirror
-//! when its context is read.
+//! Every process calls [`Carrier::carry_out`] after a commit. The fold decides which actions follow ([`Action`]), also
+//! from ticks and notices. Rings take time, so one separate process makes them and nothing waits for it. Actions are
+//! hints. If this process dies first, others find the missing ones in the tables: a ring in the index of owed rings
+//! ([`Carrier::ring_owed`]), a workflow when a dispatcher or a person looks at it, a mirror when its context is read.
 
 mod ways;
 
@@ -27,69 +26,69 @@ pub use ways::{Allowed, plan};
 use crate::workflow::{self, Advanced};
 use crate::{Note, context};
 
-/// In the environment of everything a run started: its id.
+/// Environment variable of every process that a run started: the run's id.
 pub const RUN: &str = "POSTE_RUN";
-/// In the environment of a process that a run started and that outlives it: what it does there.
+/// Environment variable of a process that outlives the run that started it: its purpose.
 pub const SUPERVISES: &str = "POSTE_SUPERVISES";
 
-/// Agents one process rings.
+/// Maximum number of agents that one process rings.
 const AGENTS_MAX: usize = 200;
 
-/// So often workflows that make each other go on are advanced by one call; the rest waits for the next.
+/// How many rounds of workflows advancing each other one call carries out. The next call does the rest.
 const ROUNDS_MAX: usize = 16;
 
-/// After this long a ring that is still owed was lost. Longer than one ring waits for another.
+/// A ring that is still owed after this time was lost. Longer than one ring waits for another.
 const LOST_AFTER_MS: i64 = 10_000;
 
-/// Who carries actions out.
+/// Carries out actions.
 #[derive(Debug, Clone)]
 pub struct Carrier {
-    /// This very program, which is started to ring. Without it nobody is rung from here.
+    /// This program, which is started to ring agents. `None`: no agent is rung from here.
     pub program: Option<PathBuf>,
-    /// In whose name this process works. It is awake, so it is not rung.
+    /// The agent of this process. It is awake, so it is not rung.
     pub caller: Option<Name>,
     pub session: Option<Session>,
-    /// The surface this process is.
+    /// The surface of this process.
     pub via: Via,
-    /// Whether sessions may be rung over the network: only dispatchers use it.
+    /// Whether sessions may be rung over the network. Only dispatchers do.
     pub remote: bool,
 }
 
 impl Default for Carrier {
-    /// A dispatcher that rings nobody.
+    /// A dispatcher that rings no agents.
     fn default() -> Self {
         Self { program: None, caller: None, session: None, via: Via::Dispatch, remote: false }
     }
 }
 
-/// What came of it.
+/// The outcome of [`Carrier::carry_out`].
 #[derive(Debug, Default)]
 pub struct CarriedOut {
-    /// Records that were written for workflows.
+    /// Number of records written for workflows.
     pub records: usize,
-    /// What people should know: steps that could not be sent, mirrors that somebody edited.
+    /// Warnings for people: steps that could not be sent, mirrors that were edited by hand.
     pub warnings: Vec<Note>,
-    /// What to do about that.
+    /// What to do about them.
     pub next: Vec<Note>,
-    /// What could not be carried out, and is tried again later.
+    /// Actions that failed and are retried later.
     pub failures: Vec<String>,
 }
 
 impl CarriedOut {
-    /// Takes in what became of workflows.
+    /// Adds the outcome of advancing workflows.
     pub(crate) fn advanced(&mut self, advanced: Result<Advanced, Error>) {
         match advanced {
             Ok(Advanced { records, waiting, .. }) => {
                 self.records += records;
                 self.warnings.extend(waiting.into_iter().map(Note::from));
             }
-            // Who may only read leaves it to others.
+            // A read-only process leaves it to others.
             Err(Error::ReadOnly(_)) => {}
-            Err(error) => self.failures.push(format!("workflows are not gone on with now: {error}")),
+            Err(error) => self.failures.push(format!("could not advance workflows: {error}")),
         }
     }
 
-    /// Everything to warn of.
+    /// Takes all warnings and failures.
     pub fn all_warnings(&mut self) -> Vec<Note> {
         let failures = std::mem::take(&mut self.failures).into_iter().map(Note::from);
         std::mem::take(&mut self.warnings).into_iter().chain(failures).collect()
@@ -97,14 +96,14 @@ impl CarriedOut {
 }
 
 impl Carrier {
-    /// Carries out what this office has committed and nobody has carried out yet. Trouble is told and stops nothing: what was
-    /// committed is committed.
+    /// Carries out the pending actions of this office's commits. Failures are reported and stop nothing: the commits
+    /// stand.
     pub fn carry_out(&self, office: &mut Office) -> CarriedOut {
         let mut done = CarriedOut::default();
         erase(office, &mut done);
         let mut rings = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
-            // What is written for a workflow asks for more: its mail rings, and another workflow may go on.
+            // Advancing a workflow asks for more actions: its mail rings, and other workflows may advance.
             let actions = office.take_actions();
             if actions.is_empty() {
                 break;
@@ -119,15 +118,15 @@ impl Carrier {
                 }
             }
         }
-        // Whatever is in the way of a ring is told where somebody looks for it (`track`), not to whoever wrote.
+        // Failed rings are shown where people look for them (`track`), not to the sender.
         if !rings.is_empty() && self.program.is_some() {
             let _ = self.ring(office, &rings);
         }
         done
     }
 
-    /// Rings for what was lost: somebody died between its commit and the ring. One look at an index of what is owed. Passes
-    /// over agents that were rung for their oldest message a moment ago, and gives those it rings, each with its oldest.
+    /// Makes rings that were lost because a process died between its commit and the ring. Takes one read of an index.
+    /// Skips agents just rung for their oldest message; returns those it rings, each with its oldest message.
     pub fn ring_owed(
         &self,
         office: &Office,
@@ -162,7 +161,7 @@ impl Carrier {
         self.ring_apart(office, &worth)
     }
 
-    /// Whether it has a way that somebody has to ring by: a waiter hears the bell itself.
+    /// Whether the agent has a way that needs a ring. A waiter notices the bell itself.
     fn can_be_rung(&self, office: &Office, sleeper: &Sleeper, message: MessageNo) -> Result<bool, Error> {
         if self.caller.as_ref() == Some(&sleeper.agent) {
             return Ok(false);
@@ -177,7 +176,7 @@ impl Carrier {
         Ok(!plan.ways.is_empty() && plan.ways != [Way::Rewake])
     }
 
-    /// One process rings all of these agents. It is told their names: for which mail, each is looked up when it is rung.
+    /// Starts one process that rings all of these agents. It gets their names, and looks up their mail itself.
     fn ring_apart(&self, office: &Office, worth: &BTreeMap<Name, MessageNo>) -> Result<(), Error> {
         let (Some(program), Some((agent, message))) = (&self.program, worth.first_key_value()) else { return Ok(()) };
         let by = self.recorder(office, agent, *message)?;
@@ -188,13 +187,13 @@ impl Carrier {
         Ok(())
     }
 
-    /// Rings an agent whose program is kept running for what it has not seen, in its own name.
+    /// Rings a resident agent for mail it has not seen, in its own name.
     pub fn ring_resident(&self, office: &Office, agent: &Name) -> Result<(), Error> {
         let Some(program) = &self.program else { return Ok(()) };
         self.start_wake(program, office, agent, &[agent.to_string(), "--unseen".to_owned()])
     }
 
-    /// Starts `poste wake`, the one process that rings, in a name.
+    /// Starts `poste wake`, the process that rings, in an agent's name.
     fn start_wake(&self, program: &Path, office: &Office, by: &Name, words: &[String]) -> Result<(), Error> {
         let folder = office.path()?;
         let mut command = Command::new(program);
@@ -213,7 +212,7 @@ impl Carrier {
         start_apart(command, folder)
     }
 
-    /// In whose name the attempt is recorded: the caller's, else the sender's, else that of whoever is rung.
+    /// The agent in whose name the attempt is recorded: the caller, else the sender, else the agent that is rung.
     fn recorder(&self, office: &Office, agent: &Name, message: MessageNo) -> Result<Name, Error> {
         let sender = views::sender(office.store(), message)?;
         for name in self.caller.iter().chain(&sender) {
@@ -225,37 +224,37 @@ impl Carrier {
     }
 }
 
-/// Starts the process that rings. Nobody waits for it.
+/// Starts the process that rings, without waiting for it.
 fn start_apart(mut command: Command, folder: &Path) -> Result<(), Error> {
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Whoever sends last and ends wants it to ring all the same: it does not belong to the run it was sent in.
+    // It must outlive the run: a run that ends right after its last message still wants the ring.
     command.env_remove(RUN).env(SUPERVISES, "wake");
     let program = PathBuf::from(command.get_program());
     let mut child = command.spawn().map_err(|error| Error::Io { path: program, source: error })?;
-    // A server that lives on must not keep what is left of it.
+    // Reap the child, so that a long-lived server does not collect zombies.
     std::thread::spawn(move || child.wait());
     Ok(())
 }
 
-/// Rings that nobody is about to make any more: whoever stored the mail had time enough.
+/// Owed rings so old that the process that stored the mail will not make them.
 pub fn lost_rings(office: &Office) -> Result<Vec<(Sleeper, MessageNo)>, Error> {
     views::owed_rings(office.store(), office.now()?.plus_ms(-LOST_AFTER_MS))
 }
 
-/// Erases what another machine redacted: its `redact` erased its own files only. What is still to do is asked of the store,
-/// so whoever dies here leaves it to the next. Redactions of this machine's own log are erased by whoever makes them.
+/// Erases what another machine redacted: its `redact` erased its own files only. The store knows what is left to do, so
+/// a process that dies here leaves it to the next. In an office with its own log, `redact` itself erases everything.
 fn erase(office: &mut Office, done: &mut CarriedOut) {
     if !office.follows() {
         return;
     }
     match office.erase() {
-        // Who may only read leaves it to others.
+        // A read-only process leaves it to others.
         Ok(_) | Err(Error::ReadOnly(_)) => {}
-        Err(error) => done.failures.push(format!("redacted content is not erased from every file yet: {error}")),
+        Err(error) => done.failures.push(format!("redacted content is not yet erased from every file: {error}")),
     }
 }
 
-/// One workflow, or all that are open.
+/// Advances one workflow, or all open ones.
 fn advance(office: &mut Office, via: Via, label: Option<&Label>, done: &mut CarriedOut) {
     let advanced = match label {
         Some(label) => workflow::advance_news_of(office, via, label),
@@ -264,7 +263,7 @@ fn advance(office: &mut Office, via: Via, label: Option<&Label>, done: &mut Carr
     done.advanced(advanced);
 }
 
-/// Brings the mirror of a context up to the log. The log is what counts, so trouble with the file is told and no more.
+/// Updates the mirror of a context from the log. The log counts, so problems with the file are only reported.
 pub fn mirror(office: &Office, name: &ContextName, done: &mut CarriedOut) {
     match office.mirror(name, false) {
         Ok(Some(Mirror::Edited(path))) => {

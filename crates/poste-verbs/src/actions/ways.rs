@@ -1,4 +1,4 @@
-//! The ways to an agent, with everything that decides which there are.
+//! The ways to ring an agent.
 
 use crate::live::Live;
 use crate::wake::{self, Known, Plan};
@@ -8,16 +8,16 @@ use poste_core::office::Office;
 use poste_core::text::Name;
 use poste_core::views::{self, LiveSession};
 
-/// Ways that not everybody may use.
+/// Ways that not every caller may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed {
     /// The agent's own program may be started.
     pub spawn: bool,
-    /// Servers on other hosts may be asked.
+    /// Servers on other hosts may be contacted.
     pub remote: bool,
 }
 
-/// The ways to an agent, for this mail; for none, if it was stored this moment: any waiter hears of that.
+/// The ways to ring an agent for this mail. `None`: for mail stored just now, which any waiter notices itself.
 pub fn plan(
     office: &Office,
     agent: &Name,
@@ -34,7 +34,7 @@ pub fn plan(
         (Some(session), Some(numbers)) => {
             let heard = live.as_ref().map(|live| live.told.heard().numbers).unwrap_or_default();
             let mut unheard = numbers.iter().filter(|number| !heard.contains(number));
-            // It tells of nothing twice, and of nothing that waits for the next session.
+            // A waiter announces nothing twice, and no mail that is for the next session.
             unheard.try_fold(false, |is_news, number| {
                 Ok::<_, Error>(is_news || views::is_news_to(office.store(), *number, agent, &session.id)?)
             })?
@@ -50,7 +50,7 @@ pub fn plan(
         remote,
     });
     if config.untrusted {
-        plan.why_not.push_str("; the command in poste.toml is run once a person has said poste trust");
+        plan.why_not.push_str("; the command in poste.toml runs once a person trusts it: poste trust");
     }
     Ok(plan)
 }

@@ -1,4 +1,4 @@
-//! Accepts that the wall clock ran ahead by more than a day; leases move along.
+//! Accepts that the wall clock moved ahead by more than a day. Leases move along.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Null when there was nothing to accept.
+    /// The accepted leap in milliseconds; null if there was none.
     pub leap_ms: Option<i64>,
 }
 

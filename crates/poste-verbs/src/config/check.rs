@@ -1,5 +1,5 @@
-//! Says everything that is wrong with poste.toml, with line numbers. A file needs no office to be checked, and one that
-//! is wrong may be why an office does not work: so this is no verb.
+//! Lists all problems of poste.toml, with line numbers. Not a verb: a file can be checked without an office, and an
+//! invalid file may be why the office does not work.
 
 use std::path::{Path, PathBuf};
 
@@ -15,25 +15,27 @@ use crate::{Answered, Error, Result};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// This file instead of the office's; needs no office
+    /// Check this file instead of the office's; works without an office
     pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Answer {
-    /// The files that were read; one that is not there is none.
+    /// The files that were read; missing files are not listed.
     pub files: Vec<String>,
+    /// The problems that were found.
     pub problems: Vec<FileProblem>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileProblem {
+    /// The file it is in.
     pub file: String,
     #[serde(flatten)]
     pub problem: Problem,
 }
 
-/// How many problems are of which kind.
+/// Number of problems of each kind.
 #[derive(Debug, Default)]
 struct Counts {
     schemas: usize,
@@ -66,7 +68,7 @@ fn of_office(place: &Place) -> Result<Answered<Answer>> {
         problems.extend(gates);
         problems
     })?;
-    answer.add_what_stops_gates(place);
+    answer.add_gate_problems(place);
     Ok(answer.judged(&counts))
 }
 
@@ -98,12 +100,12 @@ impl Answer {
         Ok(())
     }
 
-    /// What one file alone cannot tell: a gate of a type there is not, or with a name the other file has.
-    fn add_what_stops_gates(&mut self, place: &Place) {
+    /// Adds problems that one file alone does not show: a gate of an unknown type, or with a name from the other file.
+    fn add_gate_problems(&mut self, place: &Place) {
         if !self.problems.is_empty() {
             return;
         }
-        // Whatever else is wrong with the office is no problem of these files.
+        // Other problems of the office are not problems of these files.
         let Ok(office) = place.open() else { return };
         if let Err(poste_core::Error::Config { path, message }) = poste_config::gates(&office) {
             let problem = Problem { line: None, column: None, message };
@@ -120,22 +122,22 @@ impl Answer {
         }
         let mut error = Error::usage(format!("{} found", count(all, "problem")));
         if rules > 0 {
-            error = error.hint(format!("until {} is mended, commands that write are stopped", poste_config::FILE));
+            error = error.hint(format!("fix {} first: writes are blocked", poste_config::FILE));
         }
         if schemas > 0 {
-            error = error.hint("messages of a type whose schema cannot be used are refused; all others are not");
+            error = error.hint("messages of a type with an unusable schema are refused; others are not");
         }
         if gates > 0 {
-            error = error.hint("a gate whose schema cannot be used is not passed by anything");
+            error = error.hint("no message passes a gate with an unusable schema");
         }
         if all > rules + schemas + gates {
-            error = error.hint(format!("until {} is mended, nothing is claimed or finished", poste_config::LOCAL_FILE));
+            error = error.hint(format!("fix {} first: claiming and finishing are blocked", poste_config::LOCAL_FILE));
         }
         answered.but(error)
     }
 }
 
-/// Schemas that are not there or are none, with the line that names them.
+/// Missing or invalid schemas, with the line that names them.
 fn schema_problems(path: &Path, file: &ConfigFile) -> Vec<Problem> {
     let schemas = PayloadSchemas::new(path, file.schemas.clone());
     let problems = schemas.problems().into_iter().map(|(kind, message)| {

@@ -1,4 +1,4 @@
-//! The rules of the office: poste.toml. One file per verb, and what they have in common.
+//! The rules of the office, poste.toml: one file per verb, and shared code.
 
 pub mod check;
 pub mod set;
@@ -8,7 +8,7 @@ use poste_config::{FILE, LocalFile, Standing};
 
 use crate::{Desk, Result};
 
-/// How the rules of a file stand to those in force, in a word.
+/// Whether the rules of a file are in force, as stored in JSON.
 pub(crate) fn standing_word(standing: Standing) -> &'static str {
     match standing {
         Standing::InForce => "in_force",
@@ -17,7 +17,7 @@ pub(crate) fn standing_word(standing: Standing) -> &'static str {
     }
 }
 
-/// Says that the file is not what holds.
+/// Adds a note if the file is not in force.
 pub(crate) fn say_standing(desk: &mut Desk<'_>, standing: Standing) -> Result {
     match standing {
         Standing::InForce => {}
@@ -25,7 +25,7 @@ pub(crate) fn say_standing(desk: &mut Desk<'_>, standing: Standing) -> Result {
         Standing::Overruled => {
             let policy = poste_config::settings(desk.office.store(), None, &LocalFile::default())?;
             let host = policy.host.as_deref().unwrap_or("another machine");
-            desk.say(format!("policy {} of {host} came after this machine's {FILE}", policy.version));
+            desk.say(format!("policy {} of {host} is newer than this machine's {FILE}", policy.version));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Sets one key of poste.toml, or unsets it; comments and layout stay.
+//! Sets or unsets one key of poste.toml. Comments and layout stay.
 
 use poste_config::KeyPath;
 use schemars::JsonSchema;
@@ -10,18 +10,21 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// SECTION.KEY or types.NAME.KEY; without a value also types.NAME
+    /// SECTION.KEY or types.NAME.KEY; to unset, also types.NAME
     pub key: String,
-    /// The value as in the file, without quotes; none takes the key out, so that the built-in value holds
+    /// The value as in the file, without quotes; omit it to unset the key, so that the default applies
     pub value: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The path of poste.toml.
     pub file: String,
+    /// The key.
     pub key: String,
-    /// As it is written in the file; null when it is not set there.
+    /// The value in the file before; null if it was not set.
     pub before: Option<String>,
+    /// The value in the file now; null if it is not set.
     pub after: Option<String>,
     /// Whether the file changed.
     pub changed: bool,
@@ -29,7 +32,7 @@ pub struct Answer {
 
 impl Verb for Input {
     const NAME: &'static str = "config set";
-    /// A file that is wrong stops what writes, and is put right by this.
+    /// An invalid file blocks writes, and this verb can fix it.
     const ACCESS: Access = Access::Administers;
     type Answer = Answer;
 
@@ -59,7 +62,7 @@ impl Verb for Input {
         if answer.changed {
             desk.note_stored(format!("{key} in {}", answer.file));
         }
-        // Whoever sets something means it now. The file is written in any case; what stands in its way is an error of its own.
+        // Bring the change into force at once. The file is written already, so a failure here is a separate error.
         let answered = Answered::new(answer);
         Ok(match bring_into_force(desk) {
             Ok(()) => answered,

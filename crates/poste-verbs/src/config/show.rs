@@ -1,4 +1,4 @@
-//! Shows the settings in force, each with where it comes from.
+//! Shows the settings in force and where each comes from.
 
 use poste_config::PolicyView;
 use poste_core::text::quoted;
@@ -11,15 +11,15 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Only keys that begin like this
+    /// Only keys with this prefix
     pub key: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// This machine's poste.toml; null without one.
+    /// The path of this machine's poste.toml; null if there is none.
     pub file: Option<String>,
-    /// How the rules in it stand to those in force: `in_force`, `next` or `overruled`.
+    /// Whether that file is in force: `in_force`, `next` or `overruled`.
     pub standing: &'static str,
     #[serde(flatten)]
     pub policy: PolicyView,
@@ -39,7 +39,7 @@ impl Verb for Input {
             policy.settings.retain(|setting| setting.key.starts_with(prefix.as_str()));
             if policy.settings.is_empty() {
                 let error = Error::not_found(format!("no setting begins with {}", quoted(prefix)));
-                return Err(error.hint(note!("see all of them: " [config show])));
+                return Err(error.hint(note!("list all settings: " [config show])));
             }
         }
         let path = file.is_some().then(|| poste_config::config_path(desk.office)).transpose()?;

@@ -1,4 +1,4 @@
-//! Adds a dated section at the end of a context; it never conflicts.
+//! Appends a dated section to a context. It never conflicts.
 
 use poste_core::document;
 use poste_core::fold::Code;
@@ -16,13 +16,15 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// Markdown
+    /// The section, Markdown
     pub text: String,
-    /// Its heading; otherwise the time and your name
+    /// Heading; default: the time and your name
     pub title: Option<String>,
-    /// What subscribers and the history are told, in one line
+    /// One-line summary for subscribers and the history
     pub summary: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -36,7 +38,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<VersionAnswer>> {
         let name = self.name;
         let first = self.text.lines().map(str::trim).find(|line| !line.is_empty());
-        let Some(first) = first else { return Err(Error::usage("the section is empty; say something")) };
+        let Some(first) = first else { return Err(Error::usage("the section is empty")) };
         let summary = self.summary.or_else(|| self.title.clone()).unwrap_or_else(|| first.to_owned());
         let lines = document::count_all(&self.text);
         let section_bytes = self.text.len() + self.title.as_ref().map_or(0, String::len);
@@ -53,19 +55,19 @@ impl Verb for Input {
     }
 }
 
-/// The whole text must stay one that can be edited and replaced. What was stored under an id is a repeat all the same.
+/// Refuses a section that makes the text too long to be edited. A known id is handled as a repeat instead.
 fn has_room(desk: &Desk<'_>, name: &ContextName, section_bytes: usize, id: Option<&RecordId>) -> Result {
     if desk.is_known(id)? {
         return Ok(());
     }
     let text_bytes = views::context(desk.office.store(), name, None)?.map_or(0, |view| view.text.len());
-    // The time and the name above a section.
+    // The heading of a section with its time and name.
     const HEADING_BYTES_MAX: usize = 256;
     let max = limits::DOCUMENT_BYTES_MAX;
     if text_bytes + section_bytes + HEADING_BYTES_MAX <= max {
         return Ok(());
     }
-    Err(Error::refused(format!("the text of context {name} would have more than {max} bytes"))
+    Err(Error::refused(format!("the text of context {name} would exceed {max} bytes"))
         .code(Code::TooLarge.word())
-        .hint(note!("shorten it first: " [context edit, name = name] "; or begin another context")))
+        .hint(note!("shorten it first: " [context edit, name = name] "; or start another context")))
 }

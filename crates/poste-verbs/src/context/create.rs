@@ -1,4 +1,4 @@
-//! Makes a context, at version 1.
+//! Creates a context, at version 1.
 
 use poste_core::document;
 use poste_core::log::{ContextCreate, Document, Intent, context_mail};
@@ -14,27 +14,29 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// Its first text, Markdown
+    /// The initial text, Markdown
     #[serde(default)]
     pub text: String,
-    /// What it is for: api-contracts, decisions, data-models, standards, integration, or a word of your own
+    /// Its purpose: api-contracts, decisions, data-models, standards, integration, or a word of your own
     #[serde(default = "notes")]
     pub kind: Word,
     /// The structured part, a JSON object
     #[schemars(with = "Option<serde_json::Value>")]
     pub data: Option<Box<RawValue>>,
-    /// The JSON Schema that the structured part must always fit
+    /// JSON Schema that the structured part must conform to
     #[schemars(with = "Option<serde_json::Value>")]
     pub schema: Option<Box<RawValue>>,
-    /// What subscribers and the history are told, in one line
+    /// One-line summary for subscribers and the history
     pub summary: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
 
-/// The kind of a context that names none.
+/// The default kind.
 pub fn notes() -> Word {
     "notes".parse().expect("a plain word")
 }
@@ -63,6 +65,6 @@ impl Verb for Input {
         let answer = propose(desk, &proposal, lines)?;
         follow_repeat(desk, &answer);
         let topic = format!("context.{name}");
-        Ok(Answered::new(answer).next(note!("hear of its changes: " [subscribe, topic = topic])))
+        Ok(Answered::new(answer).next(note!("get notified of changes: " [subscribe, topic = topic])))
     }
 }

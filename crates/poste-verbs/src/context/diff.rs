@@ -13,24 +13,29 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// 0: before there was anything
+    /// The version to compare from; 0: the empty context
     pub from: u64,
-    /// Otherwise the newest
+    /// The version to compare to; default: the newest
     pub to: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The context's name.
     pub name: ContextName,
-    /// 0: before there was anything.
+    /// The version compared from; 0: the empty context.
     pub from: u64,
+    /// The version compared to.
     pub to: u64,
+    /// Number of added lines of text.
     pub added: u32,
+    /// Number of removed lines of text.
     pub removed: u32,
-    /// The text, as a unified diff; empty if it did not change.
+    /// Unified diff of the text; empty if it did not change.
     pub diff: String,
-    /// The structured part, laid out and compared likewise.
+    /// Unified diff of the formatted structured part.
     pub data_diff: String,
     /// The versions in between, newest first.
     pub versions: Vec<VersionView>,
@@ -45,14 +50,14 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let answer = difference(desk.office, &self.name, self.from, self.to)?;
         if answer.diff.is_empty() && answer.data_diff.is_empty() {
-            desk.say(format!("version {} says what version {} said", answer.to, answer.from));
+            desk.say(format!("version {} has the same content as version {}", answer.to, answer.from));
         }
         follow_mirror(desk, &self.name);
         Ok(Answered::new(answer))
     }
 }
 
-/// What changed from one version to another; version 0 is nothing.
+/// What changed from one version to another. Version 0 is empty.
 pub(super) fn difference(office: &Office, name: &ContextName, from: u64, to: Option<u64>) -> Result<Answer> {
     let after = view(office, name, to)?;
     let before = match from {
@@ -82,7 +87,7 @@ pub(super) fn difference(office: &Office, name: &ContextName, from: u64, to: Opt
     })
 }
 
-/// One value a line, so that a change of one is a line of a diff. What no machine type holds is compared as it stands.
+/// Formats JSON with one value per line for the diff. JSON that does not parse is compared as it is.
 fn laid_out(json: &str) -> String {
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(json);
     let text = parsed.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::{follow_mirror, unknown};
 use crate::{Access, Answered, Desk, Result, Verb};
 
-/// How many versions are listed unless a number is given.
+/// The default limit.
 pub const LIMIT_DEFAULT: u16 = 50;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
     /// Maximum number of versions
     #[serde(default = "limit")]
@@ -26,10 +27,11 @@ fn limit() -> u16 {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The context's name.
     pub name: ContextName,
-    /// Newest first.
+    /// The versions, newest first.
     pub versions: Vec<VersionView>,
-    /// There are older ones.
+    /// There are older versions.
     pub more: bool,
 }
 

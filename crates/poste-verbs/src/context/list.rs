@@ -1,4 +1,4 @@
-//! Lists the contexts, and which of them went on since the caller has seen them.
+//! Lists the contexts, and which of them changed since the caller last saw them.
 
 use poste_core::views::{self, ContextLine};
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The contexts of the office.
     pub contexts: Vec<ContextLine>,
 }
 
@@ -24,7 +25,7 @@ impl Verb for Input {
         let reader = desk.reader()?.map(|reader| reader.name);
         let contexts = views::contexts(desk.office.store(), reader.as_ref())?;
         if contexts.is_empty() {
-            desk.say(note!("no contexts yet; make one: " [context create, name = "NAME"]));
+            desk.say(note!("no contexts yet; create one: " [context create, name = "NAME"]));
         }
         Ok(Answered::new(Answer { contexts }))
     }

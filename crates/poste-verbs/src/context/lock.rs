@@ -1,4 +1,4 @@
-//! Keeps others from writing to a context for a while.
+//! Locks a context, so that no other agent can write to it for a while.
 
 use poste_core::fold::{Effect, Locked};
 use poste_core::limits::SECOND_MS;
@@ -10,17 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::check_lock;
 use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 
-/// How long a lock holds unless a length is given.
+/// The default length of a lock.
 pub const FOR_MS_DEFAULT: i64 = 30 * SECOND_MS;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// For how long, 30s; taking it again prolongs it
+    /// Length of the lock, such as 30s; locking again extends it
     #[serde(default, rename = "for", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub for_ms: Option<i64>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
@@ -28,7 +30,7 @@ pub struct Input {
 pub struct Answer {
     #[serde(flatten)]
     pub locked: Locked,
-    /// It was locked before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 

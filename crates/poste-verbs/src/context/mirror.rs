@@ -1,4 +1,4 @@
-//! Writes the mirrored file of a context anew.
+//! Rewrites the mirror file of a context.
 
 use poste_core::store::mirror::{self, Mirror};
 use poste_core::text::ContextName;
@@ -11,15 +11,18 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// Although somebody has edited the file: the edit is dropped
+    /// Discard edits made by hand
     #[serde(default)]
     pub force: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The context's name.
     pub name: ContextName,
+    /// The path of the mirror.
     pub path: String,
 }
 
@@ -33,7 +36,7 @@ impl Verb for Input {
         let path = mirror::path(desk.office.path()?, &name).display().to_string();
         match desk.office.mirror(&name, self.force)? {
             None => Err(unknown(desk.office, &name)?),
-            Some(Mirror::Edited(_)) => Err(Error::conflict(format!("{path} was edited by hand, and is left as it is"))
+            Some(Mirror::Edited(_)) => Err(Error::conflict(format!("{path} was edited by hand and is left unchanged"))
                 .hint(take_over(&name, &path))
                 .hint(drop_edit(&name))),
             Some(Mirror::Current | Mirror::Behind) => Ok(Answered::new(Answer { name, path })),

@@ -1,4 +1,4 @@
-//! Shared contexts: one file per verb, and what they have in common.
+//! Shared contexts: one file per verb, and shared code.
 
 pub mod append;
 pub mod create;
@@ -30,45 +30,50 @@ use crate::explain::explain;
 use crate::secret::Secrets;
 use crate::{Desk, Error, Mark, Note, Result};
 
-/// What every change of a context takes beside the change.
+/// The fields that every change of a context takes.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What subscribers and the history are told, in one line
+    /// One-line summary for subscribers and the history
     pub summary: Option<String>,
     pub id: Option<RecordId>,
     pub secrets: Secrets,
 }
 
-/// The answer of verbs that make a version.
+/// The answer of verbs that create a version.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VersionAnswer {
     #[serde(flatten)]
     pub made: Versioned,
-    /// Lines of text; null when it was stored before.
+    /// Number of added lines of text; null for a repeat.
     pub added: Option<u32>,
+    /// Number of removed lines of text; null for a repeat.
     pub removed: Option<u32>,
-    /// Others had changed it, and both changes were put together.
+    /// The change was merged with those of other agents.
     pub merged: bool,
+    /// Idempotency key of this write.
     pub id: RecordId,
+    /// Log position of the record.
     pub position: Option<Position>,
-    /// It was stored before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
-/// A text that was left as it was is not stored.
+/// An unchanged text is not stored.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum EditAnswer {
     Saved(VersionAnswer),
     Unchanged {
+        /// The context's name.
         context: ContextName,
-        /// Still the newest one.
+        /// Still the newest version.
         version: u64,
+        /// Always true.
         unchanged: bool,
     },
 }
 
-/// A context at a version, or what helps to find one.
+/// A context at a version, or an error that helps to find it.
 pub fn view(office: &Office, name: &ContextName, at: Option<u64>) -> Result<ContextView> {
     match views::context(office.store(), name, at) {
         Ok(Some(view)) => Ok(view),
@@ -80,18 +85,18 @@ pub fn view(office: &Office, name: &ContextName, at: Option<u64>) -> Result<Cont
     }
 }
 
-/// "No such context", with the nearest names.
+/// The error for an unknown context, with the nearest names.
 pub fn unknown(office: &Office, name: &ContextName) -> Result<Error> {
     let error = Error::not_found(format!("there is no context {name}")).code(Code::UnknownContext.word());
     Ok(match views::nearest_contexts(office.store(), name.as_str())?.as_slice() {
-        [] => error.hint(note!("make it: " [context create, name = name] "; or see what is there: " [context list])),
+        [] => error.hint(note!("create it: " [context create, name = name] "; or list contexts: " [context list])),
         near => error.hint(format!("did you mean {}?", near.join(" or "))),
     })
 }
 
-/// Whoever made the newest version may have died before it wrote the mirror: whoever looks at a context brings it up to the log.
-/// Who makes a version leaves that to the actions of its record. Trouble with the file is told and no more: the log is what
-/// counts.
+/// Updates the mirror when a context is read, since the process that made the newest version may have died before it
+/// wrote the mirror. Verbs that make a version leave that to the record's actions. Problems with the file are only
+/// reported: the log counts.
 fn follow_mirror(desk: &mut Desk<'_>, name: &ContextName) {
     match desk.office.mirror(name, false) {
         Ok(Some(Mirror::Edited(path))) => {
@@ -104,46 +109,46 @@ fn follow_mirror(desk: &mut Desk<'_>, name: &ContextName) {
     }
 }
 
-/// A repeat makes no version, so no action asks for the mirror; whoever made the version may have died before it wrote it.
+/// Updates the mirror after a repeat, which makes no version and so has no action for the mirror.
 fn follow_repeat(desk: &mut Desk<'_>, answer: &VersionAnswer) {
     if answer.repeat {
         follow_mirror(desk, &answer.made.context);
     }
 }
 
-/// What is said of a mirror that somebody edited, and what to do about it.
+/// The warning for a mirror that was edited by hand, and what to do about it.
 pub fn edited(name: &ContextName, path: &str) -> (Note, [Note; 2]) {
-    let warning = format!("{path} was edited by hand, and does not follow the log any more");
+    let warning = format!("{path} was edited by hand and no longer follows the log");
     (warning.into(), [take_over(name, path), drop_edit(name)])
 }
 
 fn take_over(name: &ContextName, path: &str) -> Note {
-    note!("take it over: " [context replace, name = name, file = path, merge = true])
+    note!("store the edit: " [context replace, name = name, file = path, merge = true])
 }
 
 fn drop_edit(name: &ContextName) -> Note {
-    note!("drop the edit: " [context mirror, name = name, force = true])
+    note!("discard the edit: " [context mirror, name = name, force = true])
 }
 
-/// What marks a version as seen by its reader, if that is news.
+/// The mark that shows a version to its reader, unless it has seen it.
 fn read_mark(desk: &Desk<'_>, reader: Option<&Name>, name: &ContextName, version: u64) -> Result<Option<Mark>> {
     let Some(reader) = reader else { return Ok(None) };
     let seen = views::version_seen(desk.office.store(), reader, name)?;
     Ok(seen.is_none_or(|seen| seen < version).then(|| Mark::ContextRead(name.clone(), version)))
 }
 
-/// Who changed what, for whoever made a change from an older version.
+/// A line about a version, for an agent whose change is based on an older one.
 pub fn version_line(version: &VersionView) -> String {
     let VersionView { version: number, by, what, added, removed, .. } = version;
     format!("version {number}, {what} by {by} (+{added} −{removed}): {}", summary(version))
 }
 
-/// What is told of a version.
+/// The summary of a version.
 pub fn summary(version: &VersionView) -> String {
-    let said = if version.redacted { "(redacted)" } else { version.summary.as_str() };
+    let text = if version.redacted { "(redacted)" } else { version.summary.as_str() };
     match version.agreement {
-        Some(number) => format!("{said} (agreed in #{number})"),
-        None => said.to_owned(),
+        Some(number) => format!("{text} (agreed in #{number})"),
+        None => text.to_owned(),
     }
 }
 
@@ -156,17 +161,17 @@ fn propose(desk: &mut Desk<'_>, proposal: &Proposal, lines: Lines) -> Result<Ver
     Ok(VersionAnswer { made, added, removed, merged: false, id, position, repeat })
 }
 
-/// Refuses what somebody else's lock stops before it is proposed: on a log that keeps refusals the id would be used up,
-/// and whoever waits for the lock proposes under the same id again.
+/// Refuses a change of a locked context before it is proposed. On a log that keeps refusals a proposal would use up the
+/// id, and a command that waits for the lock tries again with the same id.
 fn check_lock(desk: &Desk<'_>, name: &ContextName, proposal: &Proposal) -> Result {
     let Some(refused) = views::context_lock_against(desk.office.store(), name, proposal)? else { return Ok(()) };
     match desk.is_known(Some(&proposal.id))? {
-        true => Ok(()), // it was stored before, whoever has a lock by now
+        true => Ok(()), // a repeat: the lock does not matter
         false => Err(explain(desk.office, proposal, refused.into())?),
     }
 }
 
-/// The text of a version, and the short mail that tells of it.
+/// The content of a version, and of the short mail that announces it.
 fn content(
     desk: &Desk<'_>,
     name: &ContextName,
@@ -193,7 +198,7 @@ fn content(
     Ok(content)
 }
 
-/// One line that is not longer than a subject may be.
+/// The subject: one line within the length limit.
 fn subject(name: &ContextName, summary: &str) -> String {
     let line: String = summary.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     prefixed(&format!("{name}: "), line.trim())

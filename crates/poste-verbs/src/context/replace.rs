@@ -1,4 +1,4 @@
-//! Replaces the text of a version, and its structured part if one is given.
+//! Replaces a context's text, and its structured part if one is given.
 
 use poste_core::document;
 use poste_core::store::mirror::TakenOver;
@@ -15,21 +15,23 @@ use crate::{Access, Answered, Desk, Error, Kind, Result, Verb};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
     /// The whole text, Markdown
     pub text: Option<String>,
     /// The structured part, a JSON object
     #[schemars(with = "Option<serde_json::Value>")]
     pub data: Option<Box<RawValue>>,
-    /// The version it was made from
+    /// The version it is based on
     pub if_version: Option<u64>,
-    /// If others have changed it since: put both changes together, as long as they are in different places
+    /// Merge with changes made since that version, unless the same lines changed
     #[serde(default)]
     pub merge: bool,
-    /// What subscribers and the history are told, in one line
+    /// One-line summary for subscribers and the history
     pub summary: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
-    /// The text is that of the mirrored file, which follows the log again once it is stored.
+    /// The text comes from the mirror file, which follows the log again once the text is stored.
     #[serde(skip)]
     pub from_mirror: bool,
     #[serde(skip)]
@@ -45,7 +47,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<EditAnswer>> {
         let name = self.name;
         let mut if_version = self.if_version;
-        // A file that was edited in the mirror has a header and a history around its text, and says what it was made from.
+        // A file from the mirror has a header and a history around its text, and names the version it is based on.
         let text = self.text.as_deref().map(|text| match views::markdown_parts(&name, text) {
             Some(parts) => {
                 if_version = if_version.or(Some(parts.version));
@@ -55,8 +57,8 @@ impl Verb for Input {
         });
         let text = text.map(document::ended);
         let if_version = if_version.ok_or_else(|| {
-            Error::worded(Kind::Usage, note!("which version was it made from? " {if_version} " is missing"))
-                .hint(note!("see the newest: " [context show, name = name]))
+            Error::worded(Kind::Usage, note!("missing " {if_version} ": the version it is based on"))
+                .hint(note!("see the newest version: " [context show, name = name]))
         })?;
         let replacement = Replacement { text, data: self.data, merge: self.merge, agreement: None };
         let change = Change { summary: self.summary, id: self.id, secrets: self.secrets };
@@ -77,23 +79,23 @@ impl Verb for Input {
     }
 }
 
-/// The mirror follows again once what was edited in it is in the log: nothing of it is lost then.
+/// Lets the mirror follow the log again once its edit is in the log and cannot be lost.
 fn take_over(desk: &mut Desk<'_>, name: &ContextName, made_from: u64, edited: Option<&str>) -> Result {
     if let Some(edited) = edited {
         match desk.office.take_over_mirror(name, made_from, edited)? {
             TakenOver::Whole => {}
             TakenOver::TextOnly(path) => {
                 let path = path.display();
-                desk.warn(format!("only the text was stored; what was written around it stands in {path} alone"));
+                desk.warn(format!("only the text was stored; edits outside it are only in {path}"));
             }
-            // Somebody wrote to it since it was read.
+            // The file changed after it was read.
             TakenOver::Changed => {}
         }
     }
     Ok(())
 }
 
-/// A text that is the newest one already is no version. What was stored under an id is a repeat all the same.
+/// The answer if the text equals the newest version's. A known id is handled as a repeat instead.
 fn unchanged(
     desk: &Desk<'_>,
     name: &ContextName,

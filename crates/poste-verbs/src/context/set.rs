@@ -12,14 +12,16 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// A JSON object
+    /// The structured part, a JSON object
     #[schemars(with = "serde_json::Value")]
     pub data: Box<RawValue>,
-    /// The version it was made from
+    /// The version it is based on
     pub if_version: u64,
-    /// What subscribers and the history are told, in one line
+    /// One-line summary for subscribers and the history
     pub summary: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

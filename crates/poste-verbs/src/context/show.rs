@@ -11,6 +11,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
     /// This version instead of the newest
     pub at: Option<u64>,

@@ -1,4 +1,4 @@
-//! Shows what changed since the version the caller has last seen.
+//! Shows what changed since the last version that the caller has seen.
 
 use poste_core::text::ContextName;
 use poste_core::views;
@@ -12,6 +12,7 @@ use crate::{Access, Answered, Desk, Note, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
 }
 
@@ -25,9 +26,9 @@ impl Verb for Input {
         let seen = views::version_seen(desk.office.store(), &reader, &self.name)?;
         let answer = difference(desk.office, &self.name, seen.unwrap_or(0), None)?;
         let mut first: Vec<Note> = match seen {
-            Some(seen) if seen == answer.to => vec![format!("nothing changed since version {seen}").into()],
+            Some(seen) if seen == answer.to => vec![format!("no changes since version {seen}").into()],
             Some(_) => Vec::new(),
-            None => vec![format!("{reader} has not seen it before; this is all of it").into()],
+            None => vec![format!("{reader} has not seen it before; this is the whole text").into()],
         };
         first.extend(answer.versions.iter().rev().map(|version| version_line(version).into()));
         follow_mirror(desk, &self.name);

@@ -1,4 +1,4 @@
-//! Replacing what a version says: refused if it was made from an old one, or merged and tried again.
+//! Replaces the content of a context. A change based on an old version is refused, or merged and retried.
 
 use poste_core::document;
 use poste_core::fold::Code;
@@ -12,20 +12,20 @@ use serde_json::value::RawValue;
 use super::{Change, VersionAnswer, check_lock, content, propose, version_line, view};
 use crate::{Desk, Error, Result};
 
-/// What to put in the place of a version.
+/// New content for a context.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
     pub text: Option<String>,
     pub data: Option<Box<RawValue>>,
     pub merge: bool,
-    /// The proposal it writes down, on which everybody has agreed.
+    /// The agreed proposal that it writes down.
     pub agreement: Option<MessageNo>,
 }
 
-/// The key of an error's partial answer: both texts, with the lines marked that both changed.
+/// The key of an error's partial answer: the merged text with conflict markers.
 pub const MARKED: &str = "marked";
 
-/// Stores a replacement. Made from an old version it is refused, or merged and tried again, as often as it takes.
+/// Stores a replacement. If it is based on an old version, it is refused, or merged and retried until it fits.
 pub fn store(
     desk: &mut Desk<'_>,
     name: &ContextName,
@@ -34,8 +34,8 @@ pub fn store(
     change: &Change,
 ) -> Result<VersionAnswer> {
     if replacement.text.as_deref().is_some_and(is_marked) {
-        return Err(Error::usage("the text still has the marks of a conflict in it")
-            .hint("choose between what is above and below =======, take the marks out, and try again"));
+        return Err(Error::usage("the text still has conflict markers")
+            .hint("choose between the parts above and below =======, remove the markers, and try again"));
     }
     let base = view(desk.office, name, Some(made_from))?;
     if replacement.merge
@@ -49,7 +49,7 @@ pub fn store(
     let mut text = replacement.text.clone();
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
-        // Counted against what is replaced, which only merging makes another than it was made from.
+        // Count lines against the replaced version, which differs from the base only after a merge.
         let before = if current == made_from { &base } else { &view(desk.office, name, Some(current))? };
         let lines = text.as_deref().map_or(Lines::default(), |text| document::count(&before.text, text));
         let document = Document { text: text.clone(), data: replacement.data.clone(), ..Document::default() };
@@ -81,7 +81,7 @@ pub fn store(
                     let error = stale(desk.office, name, made_from, error)?;
                     let can_merge = replacement.text.is_some();
                     return Err(if can_merge {
-                        error.hint(note!("put both changes together: " {merge = true}))
+                        error.hint(note!("merge both changes: " {merge = true}))
                     } else {
                         error
                     });
@@ -94,11 +94,11 @@ pub fn store(
             Err(error) => return Err(error),
         }
     }
-    Err(Error::conflict(format!("context {name} changes faster than a merge can follow"))
+    Err(Error::conflict(format!("context {name} changes too often to be merged"))
         .hint(note!("lock it first: " [context lock, name = name])))
 }
 
-/// The key of the content's metadata that keeps what was to be merged, as a digest.
+/// The metadata key for the digest of the text before merging.
 const UNMERGED: &str = "unmerged";
 
 fn unmerged(replacement: &Replacement) -> String {
@@ -107,7 +107,7 @@ fn unmerged(replacement: &Replacement) -> String {
     poste_core::Digest::of(&both).to_string()
 }
 
-/// A merge under an id may have had to be made from another version than the one it is asked for with.
+/// The answer of an earlier merge with this id, which may be based on another version.
 fn stored_before(
     desk: &Desk<'_>,
     name: &ContextName,
@@ -117,20 +117,20 @@ fn stored_before(
     let store = desk.office.store();
     let Some(id) = desk.tried_ids(id)?.pop() else { return Ok(None) };
     let Some((made, position)) = views::version_of_id(store, name, &desk.speaker()?, &id)? else { return Ok(None) };
-    // Words that were erased cannot be compared any more; they were stored, and that is what is asked.
+    // Erased content cannot be compared. It was stored, and that is the question here.
     let stored = views::message(store, made.message)?.filter(|stored| !stored.content_gone);
     if let Some(stored) = stored
         && stored.metadata.get(UNMERGED) != Some(&unmerged(replacement))
     {
         return Err(Error::conflict(format!("the id was used for something else at record {position}"))
             .code(Code::IdConflict.word())
-            .hint("an id is for one write for ever; take another one"));
+            .hint("an id is for one write only; use another one"));
     }
     let position = Some(position);
     Ok(Some(VersionAnswer { made, added: None, removed: None, merged: false, id, position, repeat: true }))
 }
 
-/// Both changes together; or what stands against it.
+/// The merged text, or the conflict as an error.
 fn merged(
     office: &Office,
     base: &ContextView,
@@ -141,7 +141,7 @@ fn merged(
     let data = |view: &ContextView| view.data.as_ref().map(|data| data.get().to_owned());
     let stale = stale(office, &base.name, base.version, error)?;
     if replacement.data.is_some() && data(base) != data(newest) {
-        return Err(stale.cause("the structured part was changed too, and is not merged"));
+        return Err(stale.cause("the structured part changed as well, and cannot be merged"));
     }
     let Some(mine) = &replacement.text else { return Ok(None) };
     match document::merge(&base.text, mine, &newest.text) {
@@ -163,7 +163,7 @@ fn is_marked(text: &str) -> bool {
     text.lines().any(|line| line == MARK_BEGIN) && text.lines().any(|line| line == MARK_END)
 }
 
-/// The first lines that both changed.
+/// The first conflict.
 fn conflict(marked: &str) -> String {
     const SHOWN_MAX: usize = 30;
     let lines: Vec<&str> = marked.lines().skip_while(|line| *line != MARK_BEGIN).collect();
@@ -174,7 +174,7 @@ fn conflict(marked: &str) -> String {
     }
 }
 
-/// A change was made from an old version: who changed what since, and what helps.
+/// The error for a change based on an old version, with the changes since then.
 fn stale(office: &Office, name: &ContextName, made_from: u64, error: Error) -> Result<Error> {
     const NAMED_MAX: usize = 8;
     let found = views::context_history(office.store(), name, made_from, NAMED_MAX)?;

@@ -1,4 +1,4 @@
-//! Lets others write to a context again.
+//! Unlocks a context.
 
 use poste_core::fold::Code;
 use poste_core::log::{Content, ContextUnlock, Intent, MessageNo, Send};
@@ -14,9 +14,11 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The context's name
     pub name: ContextName,
-    /// Breaks somebody else's lock, and says why; they are told
+    /// The reason to break another agent's lock; the holder is notified
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -24,10 +26,11 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The context's name.
     pub context: ContextName,
-    /// The message that told the holder, when the lock was broken.
+    /// The message that notified the holder, if the lock was broken.
     pub told: Option<MessageNo>,
-    /// It was unlocked before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
@@ -47,7 +50,7 @@ impl Verb for Input {
             Some(reason) => Some(broken(desk, &self.name, said("reason", reason)?, self.secrets)?),
             None => None,
         };
-        // Whoever breaks a lock names its holder. It may have changed hands since that was looked up.
+        // Breaking a lock names its holder, which may have changed since it was looked up.
         const TRIES_MAX: usize = 8;
         for attempt in 1.. {
             let holder = views::context_lock(desk.office.store(), &self.name)?.map(|lock| lock.holder);
@@ -74,7 +77,7 @@ impl Verb for Input {
     }
 }
 
-/// The mail of the lock that was broken under an id. Repeating it tells the same holder, whoever has a lock by now.
+/// The mail sent when a lock was broken with this id. A repeat names the same holder, even if the lock changed hands.
 fn told_before(desk: &Desk<'_>, id: &RecordId) -> Result<Option<Send>> {
     Ok(match desk.recorded(id)? {
         Some((_, Intent::ContextUnlock(unlock))) => unlock.mail,
@@ -82,7 +85,7 @@ fn told_before(desk: &Desk<'_>, id: &RecordId) -> Result<Option<Send>> {
     })
 }
 
-/// What the holder of a broken lock is told.
+/// The mail to the holder of a broken lock.
 fn broken(desk: &Desk<'_>, name: &ContextName, reason: &str, secrets: Secrets) -> Result<Content> {
     let subject = format!("{} broke your lock of context {name}", desk.speaker()?);
     let content = Content { subject, ..secrets.text("reason", reason)? };

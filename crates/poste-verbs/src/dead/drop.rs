@@ -1,4 +1,4 @@
-//! Decides that nothing more will be done about a message that ended badly.
+//! Drops a dead letter: nothing more is done about it.
 
 use poste_core::Address;
 use poste_core::log::{Drop, Intent, MessageNo};
@@ -14,10 +14,11 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// The message's number
     pub number: MessageNo,
-    /// Only this recipient's
+    /// Only this recipient's delivery
     pub to: Option<Address>,
-    /// Why nothing more will be done
+    /// The reason
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -25,8 +26,9 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The message's number.
     pub number: MessageNo,
-    /// Deliveries that were dropped.
+    /// Number of deliveries that were dropped.
     pub deliveries: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Lists what ended badly and nobody has dealt with, newest first.
+//! Lists dead letters, newest first.
 
 use poste_core::store::tables::State;
 use poste_core::text::Name;
@@ -12,17 +12,17 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only failed, dead, expired or returned ones
+    /// Only dead letters in this state: failed, dead, expired or returned
     pub state: Option<State>,
-    /// Only what this agent sent
+    /// Only messages this agent sent
     pub from: Option<Name>,
-    /// Those that were dropped instead
+    /// List dropped messages instead
     pub dropped: bool,
     /// Maximum number of messages
     pub limit: u16,
 }
 
-/// How many are listed unless a number is given.
+/// The default limit.
 pub const LIMIT_DEFAULT: u16 = 50;
 pub const LIMIT_MAX: u16 = 1000;
 
@@ -40,7 +40,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<DeadLetters>> {
         if self.state.is_some_and(|state| !state.is_bad_end()) {
             let error = Error::usage("only failed, dead, expired and returned mail is listed here");
-            return Err(error.hint(note!("see what waits: " [overdue] ", " [inbox])));
+            return Err(error.hint(note!("for pending mail: " [overdue] ", " [inbox])));
         }
         input::check_limit(self.limit, LIMIT_MAX)?;
         check_filters(desk.office, None, self.from.as_ref().map(Name::as_str))?;
@@ -54,10 +54,10 @@ impl Verb for Input {
         let page = views::dead_letters(desk.office.store(), &query)?;
         if page.letters.is_empty() {
             desk.say(match (page.more, self.dropped, is_filtered) {
-                (true, ..) => "none of the newest 10000 matches; there are older ones",
-                (false, true, _) => "nothing was dropped",
-                (false, false, true) => "nothing of that kind ended badly that nobody has dealt with",
-                (false, false, false) => "nothing ended badly that nobody has dealt with",
+                (true, ..) => "none of the newest 10000 dead letters matches; there are older ones",
+                (false, true, _) => "no dropped messages",
+                (false, false, true) => "no dead letter matches",
+                (false, false, false) => "no dead letters",
             });
         }
         Ok(Answered::new(page))

@@ -1,4 +1,4 @@
-//! What failed, died, expired or came back.
+//! Dead letters: mail that failed, died, expired or was returned.
 
 pub mod drop;
 pub mod list;

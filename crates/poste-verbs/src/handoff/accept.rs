@@ -1,4 +1,4 @@
-//! Takes a handoff over, once everything about it is checked.
+//! Accepts a handoff once all of its checks have passed.
 
 use std::path::Path;
 
@@ -20,29 +20,31 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The handoff's number
     pub number: MessageNo,
-    /// The checks that were made, by their numbers, or all
+    /// Numbers of the checks that were made, or all
     #[serde(default)]
     pub checks: Vec<Check>,
-    /// Refuse it if a file has changed since, although the copies are whole
+    /// Refuse if a file changed since, even if the copies are intact
     #[serde(default)]
     pub strict: bool,
-    /// What there is to say about it
+    /// Notes for the sender
     pub notes: Option<String>,
-    /// Of the claim; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
-    /// Run the handoff's commands in the worktree. Somebody else wrote them, so only a command line may ask for it.
+    /// Run the handoff's commands in the worktree. Another agent wrote them, so only the command line can set this.
     #[serde(skip)]
     pub verify: bool,
-    /// Why it is accepted although a check, a command or a gate is missing or failed.
+    /// The reason to accept it although a check, a command or a gate is missing or failed.
     #[serde(skip)]
     pub overridden: Option<String>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
 
-/// A check that was made, or all of them.
+/// The number of a check that was made, or all
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(untagged)]
 pub enum Check {
@@ -50,7 +52,7 @@ pub enum Check {
     All(All),
 }
 
-/// A number may be written as a text, as it is on a command line.
+/// A number may be a JSON string, as it is on a command line.
 impl<'de> Deserialize<'de> for Check {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
@@ -59,7 +61,7 @@ impl<'de> Deserialize<'de> for Check {
         match text.parse() {
             Ok(number) => Ok(Self::One(number)),
             Err(_) if text == "all" => Ok(Self::All(All::All)),
-            Err(_) => Err(D::Error::custom("a check is named by its number, or all of them by all")),
+            Err(_) => Err(D::Error::custom("a check must be a number or all")),
         }
     }
 }
@@ -114,20 +116,20 @@ impl Verb for Input {
     }
 }
 
-/// What was decided under this id already. Nothing is run a second time.
+/// The decision made with this id, if any, so that nothing runs twice.
 fn before(desk: &Desk<'_>, input: &Input) -> Result<Option<Decided>> {
     let Some(id) = &input.id else { return Ok(None) };
     let number = input.number;
     let Some((position, Intent::HandoffAccept(accept))) = desk.recorded(id)? else { return Ok(None) };
     let is_same = accept.mail.reply_to == Some(number);
     let stored = find(desk.office, number)?.decision.filter(|_| is_same).and_then(|decision| decision.answer);
-    // Words that are gone by now cannot be compared.
+    // Erased text cannot be compared.
     if let Some(stored) = stored
         && (stored.notes != input.notes || stored.overridden != input.overridden)
     {
-        return Err(Error::conflict(format!("handoff {number} was accepted under the id {id} with other words"))
+        return Err(Error::conflict(format!("handoff {number} was accepted with the id {id} and other notes"))
             .code("id_conflict")
-            .hint(note!("an id is for one write for ever; see what was said: " [handoff show, number = number])));
+            .hint(note!("an id is for one write only; see the stored answer: " [handoff show, number = number])));
     }
     Ok(match is_same {
         false => None,
@@ -141,18 +143,18 @@ fn before(desk: &Desk<'_>, input: &Input) -> Result<Option<Decided>> {
     })
 }
 
-/// Whoever could not answer it anyway must not have commands run for nothing. The fold decides it again.
+/// Refuses agents that cannot answer before any command runs. The fold checks this again.
 fn may_answer(desk: &Desk<'_>, view: &HandoffView) -> Result {
     let number = view.number;
     if view.state != HandoffState::Pending {
         let by = view.decision.as_ref().map(|decision| format!(" by {}", decision.by)).unwrap_or_default();
-        let error = Error::conflict(format!("handoff {number} is {}{by} already", view.state));
-        return Err(error.code("ended").hint(note!("see what became of it: " [handoff show, number = number])));
+        let error = Error::conflict(format!("handoff {number} is already {}{by}", view.state));
+        return Err(error.code("ended").hint(note!("see the outcome: " [handoff show, number = number])));
     }
     let agent = desk.active_agent()?;
     if !views::is_addressed_to(desk.office.store(), &agent, number)? {
         let error = Error::refused(format!("message {number} is not addressed to {}", agent.name));
-        return Err(error.code("not_recipient").hint(note!("see who it is for: " [handoff show, number = number])));
+        return Err(error.code("not_recipient").hint(note!("see its recipients: " [handoff show, number = number])));
     }
     Ok(())
 }
@@ -164,12 +166,12 @@ fn whole_package(view: &HandoffView) -> Result<Package> {
         Some(package)
             if package.checks.len() != view.checks as usize || package.verify.len() != view.verifies as usize =>
         {
-            "its words and its record do not ask for the same checks and commands".to_owned()
+            "its content and its record do not name the same checks and commands".to_owned()
         }
         Some(package) => return Ok(package.clone()),
     };
     let error = Error::refused(format!("handoff {number} cannot be accepted: {why}"));
-    Err(error.hint(note!("say so: " [handoff reject, number = number, reason = "TEXT"])))
+    Err(error.hint(note!("tell its sender: " [handoff reject, number = number, reason = "TEXT"])))
 }
 
 fn check_copies(desk: &mut Desk<'_>, view: &HandoffView) -> Result {
@@ -180,22 +182,22 @@ fn check_copies(desk: &mut Desk<'_>, view: &HandoffView) -> Result {
     if problems.is_empty() {
         return Ok(());
     }
-    let error = Error::refused(format!("handoff {number} is not whole: {}", count(problems.len(), "file")));
+    let error = Error::refused(format!("handoff {number} is damaged: {}", count(problems.len(), "file")));
     Err(named(error.code("damaged"), &problems)
-        .hint(note!("what was handed over can no longer be proven; look closer: " [log verify]))
-        .hint(note!("ask for it again: " [handoff reject, number = number, reason = "TEXT"])))
+        .hint(note!("the files that were handed over cannot be verified any more; check the office: " [log verify]))
+        .hint(note!("ask for a new one: " [handoff reject, number = number, reason = "TEXT"])))
 }
 
 fn named(error: Error, problems: &[FileProblem]) -> Error {
     problems.iter().fold(error, |error, problem| error.cause(problem.to_string()))
 }
 
-/// What became of the files themselves. The copies are what is handed over; that they differ must be known.
+/// The original files that changed since. The copies are what is handed over, but the recipient should know.
 fn changed_files(desk: &mut Desk<'_>, view: &HandoffView, strict: bool) -> Result<Vec<FileProblem>> {
     let Some(root) = view.worktree.as_deref().filter(|_| !view.artifacts.is_empty()) else { return Ok(Vec::new()) };
     let Some(tree) = desk.caller.files.folder(Path::new(root)) else {
         desk.say(format!(
-            "only the copies were checked: the folder of {} is not open here ({root}); \
+            "only the copies were checked: the folder of {} is not available here ({root}); \
              to compare its files, accept in a worktree of that repository",
             view.from
         ));
@@ -208,7 +210,7 @@ fn changed_files(desk: &mut Desk<'_>, view: &HandoffView, strict: bool) -> Resul
         return Err(named(error.code("changed"), &changed));
     }
     for problem in &changed {
-        desk.warn(format!("{problem}; the copy in the package is as it was"));
+        desk.warn(format!("{problem}; the copy in the package is unchanged"));
     }
     Ok(changed)
 }

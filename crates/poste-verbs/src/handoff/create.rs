@@ -19,7 +19,7 @@ use crate::draft::{prefixed, said};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Desk, Error, Kind, Result, Verb, context, input};
 
-/// When an answer is wanted unless a time is given.
+/// The default deadline for an answer.
 const RESPOND_BY_DEFAULT: When = When::InMs(24 * HOUR_MS);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,14 +27,14 @@ const RESPOND_BY_DEFAULT: When = When::InMs(24 * HOUR_MS);
 pub struct Input {
     /// A name, role:ROLE or can:CAPABILITY
     pub to: Address,
-    /// What is to be done
+    /// What to do
     pub task: String,
-    /// What is done already
+    /// What is already done
     #[serde(default)]
     pub completed: Vec<String>,
-    /// What the receiver should know
+    /// What the recipient should know
     pub background: Option<String>,
-    /// Files to hand over, or folders with all files below them: copied into the office
+    /// Files or folders to hand over, copied into the office
     #[serde(default)]
     pub artifacts: Vec<PathBuf>,
     /// Shared contexts to read
@@ -43,59 +43,69 @@ pub struct Input {
     /// Next steps
     #[serde(default)]
     pub next: Vec<String>,
-    /// What is known to be wrong
+    /// Known issues
     #[serde(default)]
     pub issues: Vec<String>,
+    /// Open questions
     #[serde(default)]
     pub questions: Vec<String>,
-    /// What the receiver has to check before it can accept
+    /// What the recipient must check before accepting
     #[serde(default)]
     pub checks: Vec<String>,
-    /// Take empty files along
+    /// Allow empty files
     #[serde(default)]
     pub allow_empty: bool,
-    /// Until when an answer is wanted: 30m, 2h, or a moment; otherwise 24h
+    /// Deadline for an answer: 30m, 2h, or a timestamp; default: 24h
     #[serde(default, deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub respond_by: Option<When>,
-    /// Expires if nobody took it until then
+    /// When it expires unless it was taken: 30m, 2h, or a timestamp
     #[serde(default, deserialize_with = "input::when")]
     #[schemars(with = "Option<String>")]
     pub expires: Option<When>,
+    /// Importance; default: that of the type
     pub priority: Option<Priority>,
+    /// The conversation to join; default: that of the answered message, or a new one
     pub conversation: Option<Label>,
     /// The message it answers
     pub reply_to: Option<MessageNo>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
-    /// What has to succeed in the receiver's worktree. Others run it, so only a command line may ask for it.
+    /// Commands that must succeed in the recipient's worktree. Only the command line can set this.
     #[serde(skip)]
     pub verify: Commands,
     #[serde(skip)]
     pub secrets: Secrets,
 }
 
-/// Commands for the receiver to run.
+/// Commands for the recipient to run.
 #[derive(Debug, Default)]
 pub struct Commands {
-    /// Words as in a shell, and no shell.
+    /// Words as in a shell, run without one.
     pub words: Vec<String>,
     /// Lines for a shell.
     pub shell: Vec<String>,
-    /// How long each may take.
+    /// Timeout of each command.
     pub timeout_ms: u64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The handoff's number.
     pub number: MessageNo,
+    /// The recipient.
     pub to: String,
-    /// The folder the paths of the files are of.
+    /// The folder that the paths of the files are relative to.
     pub worktree: Option<String>,
+    /// The files that were handed over.
     pub artifacts: Vec<Artifact>,
+    /// Their total size in bytes.
     pub bytes: u64,
+    /// Idempotency key of this write.
     pub id: RecordId,
+    /// Log position of the record.
     pub position: Option<Position>,
-    /// It was made before under this id; there is no second effect.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
@@ -144,7 +154,7 @@ impl Verb for Input {
             position: outcome.position,
             repeat: outcome.repeat,
         };
-        Ok(Answered::new(answer).next(note!("see what became of it: " [handoff show, number = number])))
+        Ok(Answered::new(answer).next(note!("see the outcome: " [handoff show, number = number])))
     }
 }
 
@@ -152,15 +162,15 @@ fn counted(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }
 
-/// Paths and digests of a thousand files may be more than one record holds.
+/// Adds a hint if the paths and digests of the files do not fit into one record.
 fn explain_size(error: Error) -> Error {
     match error.message.starts_with("the envelope has") {
-        true => error.hint("the names of so many files do not fit into one record: hand over an archive of them"),
+        true => error.hint("too many file names for one record: hand over an archive of the files"),
         false => error,
     }
 }
 
-/// What was made under this id already. The files may have changed since; what was handed over has not.
+/// The handoff that was made with this id, if any. The files may have changed since, but the copies have not.
 fn before(desk: &Desk<'_>, input: &Input) -> Result<Option<Answer>> {
     let Some(id) = &input.id else { return Ok(None) };
     let Some((position, Intent::HandoffCreate(create))) = desk.recorded(id)? else { return Ok(None) };
@@ -211,7 +221,7 @@ fn package(desk: &Desk<'_>, input: &Input) -> Result<Package> {
     })
 }
 
-/// The version a context has now: what the receiver may have to compare with.
+/// A link to the current version of a context, so that the recipient can see later changes.
 fn context_link(desk: &Desk<'_>, name: &str) -> Result<ContextLink> {
     let known: ContextName = name.parse()?;
     match views::newest_version(desk.office.store(), &known)? {
@@ -230,7 +240,7 @@ fn commands(asked: &Commands) -> Result<Vec<VerifyCommand>> {
     for line in &asked.words {
         let argv = poste_run::words(line).ok_or_else(|| {
             let quoted = quoted(line);
-            Error::worded(Kind::Usage, note!({verify} " {quoted}: no words, or a quote that is not closed"))
+            Error::worded(Kind::Usage, note!({verify} " {quoted}: empty, or a quote is not closed"))
         })?;
         commands.push(VerifyCommand { argv, shell: false, timeout_ms });
     }
@@ -241,7 +251,7 @@ fn commands(asked: &Commands) -> Result<Vec<VerifyCommand>> {
     Ok(commands)
 }
 
-/// Looks at all files before the first one is copied.
+/// Checks all files before it copies the first one.
 fn gather(desk: &mut Desk<'_>, input: &Input) -> Result<(Option<String>, Vec<Artifact>)> {
     if input.artifacts.is_empty() {
         return Ok((None, Vec::new()));
@@ -252,10 +262,10 @@ fn gather(desk: &mut Desk<'_>, input: &Input) -> Result<(Option<String>, Vec<Art
         desk.say(format!("{folder}: {}", count(*files, "file")));
     }
     if listed.is_empty() {
-        return Err(Error::worded(Kind::Refused, note!("there is no file in what " {artifacts} " names")));
+        return Err(Error::worded(Kind::Refused, note!("no files in the folders that " {artifacts} " names")));
     }
     let (office, mut watched) = desk.watched_office();
-    let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office keeps no blobs"))?;
+    let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
     let copied = tree.copy(&listed, blobs, &mut watched)?;
     Ok((Some(tree.root().display().to_string()), copied))
 }
@@ -266,5 +276,5 @@ fn suggest_empty(error: poste_core::Error) -> Error {
         _ => false,
     };
     let error = Error::from(error);
-    if is_empty { error.hint(note!("if empty files belong to it: " {allow_empty = true})) } else { error }
+    if is_empty { error.hint(note!("to include empty files: " {allow_empty = true})) } else { error }
 }

@@ -15,26 +15,30 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The handoff's number
     pub number: MessageNo,
-    /// Where to, and how the caller calls that place. Only a person writes outside of the office.
+    /// The folder to write. Only people can write outside the office.
     #[serde(skip)]
     pub folder: Option<Folder>,
 }
 
-/// A folder that is not there yet.
+/// A folder that does not exist yet.
 #[derive(Debug)]
 pub struct Folder {
     pub path: PathBuf,
-    /// As it was typed.
+    /// The path as it was typed.
     pub name: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The handoff's number.
     pub number: MessageNo,
+    /// The folder that was written.
     pub folder: String,
-    /// Files in artifacts/.
+    /// Number of files in artifacts/.
     pub artifacts: usize,
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
@@ -48,11 +52,11 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let number = self.number;
         let Some(folder) = self.folder else {
-            return Err(Error::refused("only a command line can write a package").code("no_files"));
+            return Err(Error::refused("only the command line can write a package").code("no_files"));
         };
         let view = find(desk.office, number)?;
         if let Some(redaction) = view.redacted.as_ref().filter(|_| !view.artifacts.is_empty()) {
-            let message = format!("handoff {number} was redacted by {}, and its copies with it", redaction.by);
+            let message = format!("handoff {number} and its copies were redacted by {}", redaction.by);
             return Err(Error::refused(message));
         }
         write(desk, &view, &folder.path)?;
@@ -68,10 +72,10 @@ impl Verb for Input {
 
 fn write(desk: &mut Desk<'_>, view: &HandoffView, folder: &Path) -> Result {
     let (office, mut watched) = desk.watched_office();
-    let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office keeps no blobs"))?;
+    let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
     let exported = package::export(folder, office.path()?, &documents(view), &view.artifacts, blobs, &mut watched);
     exported.map_err(|error| match error {
-        error @ poste_core::Error::Occupied(_) => Error::from(error).hint("give a folder that is not there yet"),
+        error @ poste_core::Error::Occupied(_) => Error::from(error).hint("name a folder that does not exist"),
         error => error.into(),
     })
 }

@@ -1,4 +1,4 @@
-//! Lists handoffs, the newest first.
+//! Lists handoffs, newest first.
 
 use poste_core::store::tables::{Agent, HandoffState};
 use poste_core::views::{self, HandoffQuery, Handoffs};
@@ -13,10 +13,11 @@ pub const LIMIT_DEFAULT: u16 = 50;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only those offered to this agent or a group of it, or decided by it; me: the caller
+    /// Only handoffs to this agent or its groups, or decided by it; me: the caller
     pub to: Option<String>,
-    /// Only those offered by this agent; me: the caller
+    /// Only handoffs from this agent; me: the caller
     pub from: Option<String>,
+    /// Only handoffs in this state
     pub state: Option<HandoffState>,
     /// Maximum number of handoffs
     pub limit: u16,
@@ -39,7 +40,7 @@ impl Verb for Input {
         let query = HandoffQuery { from, to, state: self.state, limit: self.limit.into() };
         let page = views::handoffs(desk.office.store(), &query)?;
         if page.handoffs.is_empty() {
-            desk.say("no such handoff");
+            desk.say("no handoff matches");
         }
         Ok(Answered::new(page))
     }

@@ -1,4 +1,4 @@
-//! Handoffs: work that is passed on with its files and checks. One file per verb, and what they have in common.
+//! Handoffs: work with its files and checks, handed to another agent. One file per verb, and shared code.
 
 pub mod accept;
 pub mod create;
@@ -20,15 +20,18 @@ use serde::Serialize;
 use crate::explain::no_message;
 use crate::{Error, Note, Result};
 
-/// The answer of verbs that decide about a handoff.
+/// The answer of verbs that decide a handoff.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Decided {
+    /// The handoff's number.
     pub number: MessageNo,
+    /// Its state now.
     pub state: HandoffState,
-    /// The message that tells the sender; null of a withdrawal, of which the office tells the receiver.
+    /// The message that notifies the sender; null for a withdrawal, where the office notifies the recipient.
     pub message: Option<MessageNo>,
+    /// Log position of the record.
     pub position: Option<Position>,
-    /// It was decided before, under the same id.
+    /// The id was used before; nothing new was stored.
     pub repeat: bool,
 }
 
@@ -38,7 +41,7 @@ impl Decided {
     }
 }
 
-/// The handoff of a number, or what is wrong with the number.
+/// The handoff with this number, or an error.
 fn find(office: &Office, number: MessageNo) -> Result<HandoffView> {
     if let Some(view) = views::handoff(office.store(), number)? {
         return Ok(view);
@@ -46,11 +49,11 @@ fn find(office: &Office, number: MessageNo) -> Result<HandoffView> {
     if views::message(office.store(), number)?.is_none() {
         return Err(no_message(number));
     }
-    let error = Error::not_found(format!("message {number} is no handoff")).code("no_handoff");
-    Err(error.hint(note!("read it: " [read, number = number] "; see the handoffs: " [handoff list])))
+    let error = Error::not_found(format!("message {number} is not a handoff")).code("no_handoff");
+    Err(error.hint(note!("read it: " [read, number = number] "; list handoffs: " [handoff list])))
 }
 
-/// The mail that answers a handoff: to its sender, and it ends the request.
+/// The mail that answers a handoff. It goes to the sender and ends the request.
 fn answer_mail(number: MessageNo, token: Option<Position>, kind: &str) -> Result<Send> {
     let ends = Ends { message: number, how: EndsHow::Replied, token };
     Ok(Send { reply_to: Some(number), ends: Some(ends), ..Send::plain(kind.parse()?, Vec::new()) })

@@ -1,4 +1,4 @@
-//! Declines a handoff, and says why.
+//! Rejects a handoff with a reason.
 
 use poste_core::handoff::HandoffAnswer;
 use poste_core::log::{Intent, MessageNo, Position};
@@ -15,11 +15,13 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The handoff's number
     pub number: MessageNo,
-    /// Why; its sender reads it
+    /// The reason, for the sender
     pub reason: String,
-    /// Of the claim; not needed in its session or on the first claim
+    /// The claim's token; optional in the session that claimed it, and for a first claim
     pub token: Option<Position>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

@@ -1,4 +1,4 @@
-//! Shows a handoff, with what became of it.
+//! Shows a handoff and its outcome.
 
 use poste_core::log::MessageNo;
 use poste_core::views::{self, HandoffView};
@@ -11,6 +11,7 @@ use crate::{Access, Answered, Desk, Mark, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The handoff's number
     pub number: MessageNo,
 }
 
@@ -21,7 +22,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<HandoffView>> {
         let answered = Answered::new(find(desk.office, self.number)?);
-        // Whoever it is for has read it now; anybody else only looked.
+        // Only its recipients mark it as shown.
         Ok(match desk.reader()? {
             Some(reader) if views::is_addressed_to(desk.office.store(), &reader, self.number)? => {
                 answered.mark(Mark::Shown(vec![self.number]))

@@ -1,4 +1,4 @@
-//! Runs what a handoff asks for before it is accepted: the sender's commands, and the receiver's own gates.
+//! Runs the checks before a handoff is accepted: the sender's commands, and the recipient's own gates.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::tell_sender;
 use crate::explain::no_message;
 use crate::{Desk, Error, Note, Result, gates};
 
-/// What is kept in the record of what a command wrote.
+/// How much output of a command is recorded.
 const KEPT: Keep = Keep { head: 1024, tail: 7 * 1024 };
 
-/// Runs what somebody else wrote, if the receiver wants it run.
+/// Runs the sender's commands, if the recipient wants that.
 pub(super) fn commands(
     desk: &mut Desk<'_>,
     view: &HandoffView,
@@ -53,15 +53,15 @@ pub(super) fn commands(
 
 fn not_run(view: &HandoffView, package: &Package) -> Error {
     let commands = count(package.verify.len(), "command");
-    let message = format!("handoff {} asks for {commands} to be run here, written by {}", view.number, view.from);
+    let message = format!("handoff {} requires {commands} to be run here, written by {}", view.number, view.from);
     let error = Error::refused(message).code("unverified");
     let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
     error
-        .hint(note!("if you want them run in your worktree: " {verify = true}))
-        .hint(note!("to go without: " {r#override = "REASON"}))
+        .hint(note!("to run them in your worktree: " {verify = true}))
+        .hint(note!("to accept without running them: " {r#override = "REASON"}))
 }
 
-/// Runs the receiver's own gates for handoffs. Those that may not be run here are not passed.
+/// Runs the recipient's own gates for handoffs. Gates that are not trusted here count as failed.
 pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&str>) -> Result<Vec<RunResult>> {
     let all = poste_config::gates(desk.office)?;
     let message = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
@@ -78,7 +78,7 @@ pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&
     }
     let report = gates::look(desk, &all, &message)?;
     if !report.passed && overridden.is_none() {
-        return Err(Error::refused(format!("your gates do not let handoff {number} through"))
+        return Err(Error::refused(format!("handoff {number} does not pass your gates"))
             .code("unverified")
             .cause(report.summary())
             .hint(tell_sender(number))
@@ -103,7 +103,7 @@ fn run(desk: &Desk<'_>, command: &VerifyCommand, folder: &Path) -> Result<RunRes
     let mut task = match (command.shell, command.argv.split_first()) {
         (true, Some((line, _))) => Task::shell(line),
         (false, Some((program, arguments))) => Task::new(program, arguments),
-        (_, None) => return Err(Error::refused("the handoff names a command without words")),
+        (_, None) => return Err(Error::refused("the handoff has an empty command")),
     };
     task.folder(folder).limit(Duration::from_millis(command.timeout_ms)).output(Output::Together).keep(KEPT);
     task.watch_every(gates::LOOK_EVERY);
@@ -141,13 +141,13 @@ fn run(desk: &Desk<'_>, command: &VerifyCommand, folder: &Path) -> Result<RunRes
 
 fn end_text(finished: &Finished) -> String {
     match (finished.stopped, finished.end) {
-        (Some(Stopped::TimedOut), _) => "its time was up".to_owned(),
+        (Some(Stopped::TimedOut), _) => "timed out".to_owned(),
         (_, End::Exit(code)) => format!("exit code {code}"),
         (_, End::Signal(signal)) => format!("signal {signal}"),
     }
 }
 
-/// What lifts every check of a handoff.
+/// The hint that overrides every check of a handoff.
 pub(super) fn take_anyway() -> Note {
-    note!("to take it all the same: " {r#override = "REASON"})
+    note!("to accept it anyway: " {r#override = "REASON"})
 }

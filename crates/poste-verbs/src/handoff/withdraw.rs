@@ -1,4 +1,4 @@
-//! Takes back an offer of one's own.
+//! Withdraws the caller's own handoff.
 
 use poste_core::log::{HandoffWithdraw, Intent, MessageNo};
 use poste_core::store::tables::HandoffState;
@@ -14,9 +14,11 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// The handoff's number
     pub number: MessageNo,
-    /// Why; its receiver reads it
+    /// The reason, for the recipient
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

@@ -13,11 +13,11 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Another office folder, or a copy of an office's database; otherwise the refolded log of this one. It may lie
-    /// anywhere, so no model names it.
+    /// Another office folder, or a copy of an office's database; default: the refolded log of this one. It may be
+    /// anywhere, so a model cannot set it.
     #[serde(skip)]
     pub other: Option<PathBuf>,
-    /// Find the first record at which the two logs part
+    /// Find the first record at which the two logs differ
     #[serde(skip)]
     pub find: bool,
 }
@@ -29,21 +29,21 @@ impl Verb for Input {
     type Answer = DigestDiff;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<DigestDiff>> {
-        let (office, tell) = desk.watched_office();
+        let (office, report) = desk.watched_office();
         let store = office.store();
-        let mut advance = reading(tell, head(store)?);
+        let mut advance = reading(report, head(store)?);
         let Some(path) = &self.other else {
             let diff = views::diff_with_fold(store, advance)?;
             let error =
-                Error::internal("the tables are not what the log folds to").hint(note!("look closer: " [log verify]));
+                Error::internal("the tables are not what the log folds to").hint(note!("verify it: " [log verify]));
             return Ok(judged(diff, error));
         };
         let other = Store::open_other(path)?;
         let mut diff = views::diff_with_other(store, &other, &mut advance)?;
-        let mut error = Error::conflict("the two are not the same office any more");
+        let mut error = Error::conflict("the two offices differ");
         match self.find {
             true => diff.parted_at = views::first_difference(store, &other, advance)?,
-            false => error = error.hint(note!("see where they part: " {find = true})),
+            false => error = error.hint(note!("find where they differ: " {find = true})),
         }
         Ok(judged(diff, error))
     }

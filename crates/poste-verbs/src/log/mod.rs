@@ -1,4 +1,4 @@
-//! The log, in which every change is a record. One file per verb, and what they have in common.
+//! The log, in which every change is a record: one file per verb, and shared code.
 
 pub mod diff_digest;
 pub mod replay;
@@ -13,7 +13,7 @@ pub mod why_reservation;
 use poste_core::Position;
 use poste_core::progress::Progress;
 
-/// Tells how far the log was read.
-fn reading(mut tell: impl FnMut(Progress), until: Position) -> impl FnMut(Position) {
-    move |position| tell(Progress { what: "reading the log", done: position.0, of: until.0 })
+/// Reports how far the log was read.
+fn reading(mut report: impl FnMut(Progress), until: Position) -> impl FnMut(Position) {
+    move |position| report(Progress { what: "reading the log", done: position.0, of: until.0 })
 }

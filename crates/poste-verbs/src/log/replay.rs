@@ -1,4 +1,4 @@
-//! Shows the office as it was after a record, folded anew from the log.
+//! Shows the office as it was after a record, by folding the log again.
 use poste_core::office::head;
 use poste_core::store::Store;
 use poste_core::store::table_digest::refold_to_look_at;
@@ -13,16 +13,16 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The last record to fold; otherwise the newest
+    /// Log position of the last record to fold; default: the newest
     pub until: Option<Position>,
 }
 
-/// What was the case at a time that is over.
+/// An answer about the past.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Past<A> {
     #[serde(flatten)]
     pub answer: A,
-    /// When it was: what was due "in 5m" then is said from there.
+    /// The time of the state, to which relative times such as "in 5m" refer.
     #[serde(skip)]
     pub at: Timestamp,
 }
@@ -46,14 +46,14 @@ pub(super) struct Folded {
 
 impl Folded {
     pub(super) fn up_to(desk: &mut Desk<'_>, until: Option<Position>) -> Result<Self> {
-        let (office, tell) = desk.watched_office();
+        let (office, report) = desk.watched_office();
         let newest = head(office.store())?;
         let until = until.unwrap_or(newest);
         if until > newest || until.0 == 0 {
             return Err(Error::not_found(format!("there is no record {until}"))
                 .hint(format!("the newest is {newest}; the first is 1")));
         }
-        let store = refold_to_look_at(office.store(), until, reading(tell, until))?;
+        let store = refold_to_look_at(office.store(), until, reading(report, until))?;
         Ok(Self { store, until })
     }
 

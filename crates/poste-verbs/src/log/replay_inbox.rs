@@ -14,9 +14,9 @@ const LINES_MAX: usize = 100;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The last record to fold; otherwise the newest
+    /// Log position of the last record to fold; default: the newest
     pub until: Option<Position>,
-    /// The agent
+    /// The agent whose inbox to show
     pub inbox: Name,
 }
 
@@ -29,7 +29,7 @@ impl Verb for Input {
         let name = &self.inbox;
         let past = Folded::up_to(desk, self.until)?;
         let Some(entry) = views::agent(&past.store, name)? else {
-            let error = Error::not_found(format!("nobody was registered as {name} at record {}", past.until));
+            let error = Error::not_found(format!("no agent was registered as {name} at record {}", past.until));
             return Err(match views::nearest_agents(&past.store, name.as_str())?.first() {
                 Some(near) => error.hint(format!("did you mean {near}?")),
                 None => error,
@@ -38,7 +38,7 @@ impl Verb for Input {
         let query = InboxQuery { limit: LINES_MAX, ..InboxQuery::default() };
         let page = views::past_inbox(&past.store, desk.office.store(), &entry.agent, &query)?;
         if page.messages.is_empty() {
-            desk.say("nothing waited");
+            desk.say("no pending mail");
         }
         past.answer(page)
     }

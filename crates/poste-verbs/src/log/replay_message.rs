@@ -12,7 +12,7 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, track};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The last record to fold; otherwise the newest
+    /// Log position of the last record to fold; default: the newest
     pub until: Option<Position>,
     /// The message's number
     pub message: MessageNo,
@@ -28,7 +28,7 @@ impl Verb for Input {
         let past = Folded::up_to(desk, self.until)?;
         let track = views::past_track(&past.store, desk.office.store(), number)?;
         let missing = || Error::not_found(format!("there was no message {number} at record {}", past.until));
-        // Who is held or was started is known of now, not of then.
+        // Holds and runs are known for now, not for then.
         past.answer(track::Answer { track: track.ok_or_else(missing)?, holds: Vec::new(), failed_run: None })
     }
 }

@@ -1,4 +1,4 @@
-//! Shows records as they are.
+//! Shows records of the log.
 
 use poste_core::Position;
 use poste_core::office::head;
@@ -14,11 +14,11 @@ const LIMIT_MAX: u16 = 1000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Only this record
+    /// Only the record at this log position
     pub position: Option<Position>,
-    /// Records after this one; otherwise the newest
+    /// Records after this position; default: the newest
     pub after: Option<Position>,
-    /// At most so many
+    /// Maximum number of records
     #[serde(default = "limit")]
     pub limit: u16,
 }
@@ -29,8 +29,9 @@ fn limit() -> u16 {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The records, oldest first
     pub records: Vec<RecordView>,
-    /// Bytes among them that are no record, if the log is ordered elsewhere
+    /// Entries among them that are not valid records, if the log is ordered elsewhere
     pub malformed: Vec<MalformedView>,
 }
 

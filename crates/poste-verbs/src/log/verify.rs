@@ -1,4 +1,4 @@
-//! Checks the office against itself: chain, content, and tables against the refolded log.
+//! Checks the consistency of an office: chain, content, and tables against the refolded log.
 use poste_core::office::head;
 use poste_core::text::count;
 use poste_core::views::{self, VerifyReport};
@@ -27,6 +27,6 @@ impl Verb for Input {
             return Ok(answered);
         }
         let error = Error::internal(format!("{} found", count(problems, "problem")));
-        Ok(answered.but(error.hint("keep a copy of the office folder before doing anything else")))
+        Ok(answered.but(error.hint("copy the office folder before doing anything else")))
     }
 }

@@ -1,4 +1,4 @@
-//! Says what became of a write by its id, for example of one whose outcome is unknown.
+//! Shows the outcome of a write by its id, for example if it was unknown.
 
 use poste_core::text::RecordId;
 use poste_core::views::{self, IdAnswer};
@@ -10,7 +10,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The id of a write
+    /// The idempotency key of the write
     pub id: RecordId,
 }
 

@@ -23,7 +23,7 @@ impl Verb for Input {
         let why = views::why_reservation(desk.office.store(), ReservationNo(self.reservation))?;
         let missing = || {
             Error::not_found(format!("there is no reservation {}", self.reservation))
-                .hint(note!("see what there is: " [reservations, all = true]))
+                .hint(note!("list reservations: " [reservations, all = true]))
         };
         Ok(Answered::new(why.ok_or_else(missing)?))
     }

@@ -1,4 +1,4 @@
-//! Words for a model: mail and contexts in a fence, subjects in quotes, and what a text costs.
+//! Text for a model: mail and contexts in a fence, subjects in quotes, and the cost of a text in tokens.
 
 pub mod fence;
 pub mod subject;

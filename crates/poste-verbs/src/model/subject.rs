@@ -1,11 +1,11 @@
-//! Subjects in Poste's own lines. They are words of their senders.
+//! Subjects inside lines that Poste writes. Their text comes from senders, so it is escaped.
 
 use poste_core::escape;
 
-/// Characters of a subject in a line.
+/// Maximum number of characters of a subject in a line.
 const CHARS_MAX: usize = 100;
 
-/// In one line and not too long, with everything visible.
+/// A subject on one line, truncated, with control characters made visible.
 pub fn short(subject: &str) -> String {
     let mut short: String = subject.chars().take(CHARS_MAX).collect();
     if subject.chars().nth(CHARS_MAX).is_some() {
@@ -14,7 +14,7 @@ pub fn short(subject: &str) -> String {
     escape::line(&short).into_owned()
 }
 
-/// As [`short`], in quotes which it cannot close.
+/// Like [`short`], in quotes that the subject cannot close.
 pub fn quoted(subject: &str) -> String {
     format!("\"{}\"", short(subject).replace('\\', r"\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! Reports what an agent sent, got, did and answered, and what waits for it now.
+//! Reports what an agent sent, received, did and answered, and its open mail.
 
 use poste_core::text::Name;
 use poste_core::views::{self, AgentReport};
@@ -10,9 +10,9 @@ use crate::{Access, Answered, Desk, Result, Verb, input, unknown_agent};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The agent
+    /// Name of the agent
     pub name: Name,
-    /// How far back: 24h, 7d, or a time
+    /// Start of the report: how long ago (24h, 7d), or a time
     #[serde(default = "input::a_day")]
     pub since: String,
 }

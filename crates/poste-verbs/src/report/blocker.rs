@@ -1,4 +1,4 @@
-//! Reports what was done about a blocker, and how long it took.
+//! Reports how a blocker was resolved, and how long that took.
 
 use poste_core::views::{self, BlockerReport};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Any message of the conversation, or its name
+    /// Number of any message of the conversation, or the conversation's name
     pub conversation: String,
 }
 
@@ -22,9 +22,9 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<BlockerReport>> {
         let conversation = thread::named(desk.office, &self.conversation)?;
         let report = views::blocker_report(desk.office.store(), &conversation, desk.now()?)?.ok_or_else(|| {
-            Error::not_found(format!("nobody reported a blocker in conversation {conversation}"))
+            Error::not_found(format!("no blocker was reported in conversation {conversation}"))
                 .hint("a blocker is reported by a message of type blocker_notification")
-                .hint(note!("what happened in it: " [report conversation, conversation = self.conversation]))
+                .hint(note!("see the conversation: " [report conversation, conversation = self.conversation]))
         })?;
         let damage = report.damage.clone();
         Ok(Answered::new(report).damaged(damage))

@@ -1,4 +1,4 @@
-//! Reports who has taken note of a broadcast, a publication or any message, when, and who has not.
+//! Reports which recipients have acknowledged a broadcast, a publication or any message, and when.
 
 use poste_core::log::MessageNo;
 use poste_core::views::{self, BroadcastReport};
@@ -10,7 +10,7 @@ use crate::{Access, Answered, Desk, Result, Verb, no_message};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The message's number
+    /// Number of the message
     pub number: MessageNo,
 }
 

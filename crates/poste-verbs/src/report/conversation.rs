@@ -1,4 +1,4 @@
-//! Reports who took part in a conversation, how long it took, how it stands and what came of it.
+//! Reports the participants, duration, status and outcome of a conversation.
 
 use poste_core::views::{self, ConversationReport};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Any message of the conversation, or its name
+    /// Number of any message of the conversation, or the conversation's name
     pub conversation: String,
 }
 

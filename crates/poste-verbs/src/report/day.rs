@@ -10,7 +10,7 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// today, yesterday or a date like 2026-01-31; from midnight to midnight UTC
+    /// Day to report, in UTC: today, yesterday, or a date such as 2026-01-31
     pub day: String,
 }
 

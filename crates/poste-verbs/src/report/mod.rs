@@ -1,4 +1,4 @@
-//! Reports of what became of something. Reporting is not showing: nothing is marked.
+//! Reports on messages, conversations, agents and days. A report marks nothing as shown.
 
 pub mod agent;
 pub mod blocker;

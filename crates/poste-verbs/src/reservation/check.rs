@@ -1,4 +1,4 @@
-//! Checks paths that are about to be changed: whether somebody else holds one of them alone.
+//! Checks paths that are about to change for exclusive reservations of other agents.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,21 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// From the top of the worktree; of a folder, everything below it
+    /// Paths from the top of the worktree; a folder stands for everything below it
     pub paths: Vec<String>,
-    /// What a commit touches, as git says it: names of files are bytes.
+    /// The paths of a commit, as git names them: file names are bytes.
     #[serde(skip)]
     pub touched: Vec<Touched>,
-    /// The worktree, without links. If nobody says who asks, it is the one agent that is registered with it.
+    /// The worktree, with links resolved. Without a caller, the only agent registered with it is the one that asks.
     #[serde(skip)]
     pub top: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// Who is asking; null when nobody knows, and everybody's reservations count.
+    /// Agent that asks; null if unknown, and then the reservations of every agent count.
     pub agent: Option<Name>,
-    /// Paths somebody else holds alone.
+    /// Paths that another agent has reserved exclusively.
     pub held: Vec<HeldPath>,
 }
 
@@ -45,8 +45,8 @@ impl Verb for Input {
     }
 }
 
-/// Who commits in a worktree: whoever calls, else the one active agent that is registered with it. Of several nobody
-/// knows which one it is.
+/// The agent that commits in a worktree: the caller, else the only active agent registered with it. `None` if several
+/// are registered.
 pub fn committer(desk: &Desk<'_>, top: Option<&Path>) -> Result<Option<Name>> {
     match (&desk.caller.actor, top) {
         (Some(actor), _) => Ok(Some(actor.clone())),

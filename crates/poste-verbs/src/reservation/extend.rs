@@ -1,4 +1,4 @@
-//! Keeps reserved paths longer: the time counts anew from now, and is never cut.
+//! Extends reservations. The time counts from now, and never ends earlier than before.
 
 use poste_core::limits;
 use poste_core::log::{Intent, Prolong};
@@ -13,13 +13,14 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// As they were reserved; none: all of them
+    /// Patterns as they were reserved; none: all of the caller's
     #[serde(default)]
     pub patterns: Vec<Pattern>,
-    /// How long from now: 1h
+    /// How long to hold them from now, such as 1h
     #[serde(default, rename = "for", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub for_ms: Option<i64>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 

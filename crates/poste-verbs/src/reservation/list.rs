@@ -1,4 +1,4 @@
-//! Shows who has reserved which paths.
+//! Lists reserved paths and their holders.
 
 use poste_core::pattern::Touched;
 use poste_core::views::{self, Reservations, ReservationsQuery};
@@ -12,11 +12,11 @@ pub const LIMIT_DEFAULT: u16 = 200;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Also those that are over, the newest first
+    /// Include reservations that have ended, newest first
     pub all: bool,
-    /// Only the caller's own
+    /// Only the caller's reservations
     pub mine: bool,
-    /// Only those that cover one of these paths, or something below it; from the top of the worktree
+    /// Only reservations that cover one of these paths or anything below it; from the top of the worktree
     pub paths: Vec<String>,
     /// Maximum number of reservations
     pub limit: u16,
@@ -39,7 +39,7 @@ impl Verb for Input {
         let query = ReservationsQuery { holder, touching, past: self.all, limit: self.limit.into() };
         let found = views::reservations(desk.office.store(), &query)?;
         if found.reservations.is_empty() {
-            desk.say(if self.paths.is_empty() { "nothing is reserved" } else { "nobody has reserved it" });
+            desk.say(if self.paths.is_empty() { "nothing is reserved" } else { "nothing reserved there" });
         }
         Ok(Answered::new(found))
     }

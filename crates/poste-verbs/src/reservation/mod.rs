@@ -1,4 +1,4 @@
-//! Reserved paths: so that nobody else works on them meanwhile. One file per verb, and what they have in common.
+//! Reservations of paths that an agent works on. One file per verb, and what they have in common.
 
 pub mod check;
 pub mod extend;
@@ -19,11 +19,13 @@ use crate::{Error, Note, Result};
 /// The answer of verbs that hold paths.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HeldAnswer {
-    /// What is held now. After a repeat: what of it is still held.
+    /// Reservations that are held now; after a repeat, those that are still held.
     pub reserved: Vec<Reserved>,
+    /// Idempotency key of this write.
     pub id: RecordId,
+    /// Position of the record in the log.
     pub position: Option<Position>,
-    /// It was done before under this id; there is no second effect.
+    /// The same request was done before under this id; nothing changed.
     pub repeat: bool,
 }
 
@@ -61,7 +63,7 @@ pub fn reason(held: &ReservationView) -> String {
     text
 }
 
-/// Not longer than a subject may be.
+/// Truncates a text to the maximum length of a subject.
 fn shortened(text: &str) -> String {
     let end = text.floor_char_boundary(limits::SUBJECT_BYTES_MAX - '…'.len_utf8());
     match end == text.len() {

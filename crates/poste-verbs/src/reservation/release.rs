@@ -16,13 +16,14 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// As they were reserved; none: all of them
+    /// Patterns as they were reserved; none: all of them
     #[serde(default)]
     pub patterns: Vec<Pattern>,
-    /// What this agent reserved; for its lead and for humans. It is told
+    /// Release the reservations of this agent, and notify it; for its lead and for people
     pub of: Option<Name>,
-    /// With of: why
+    /// Reason for the holder; only with of
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -30,13 +31,13 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// What is free again.
+    /// Reservations that were released.
     pub released: Vec<Reserved>,
-    /// The message that told the holder, if it is another one.
+    /// Message that notified the holder, if that is another agent.
     pub told: Option<MessageNo>,
-    /// The record that did it.
+    /// Position of the record in the log.
     pub position: Option<Position>,
-    /// The same was done before, under the same id.
+    /// The same request was done before under this id; nothing changed.
     pub repeat: bool,
 }
 
@@ -67,10 +68,10 @@ impl Verb for Input {
     }
 }
 
-/// What the holder is told whose paths another one freed.
+/// The message to a holder whose paths another agent freed.
 fn freed(desk: &Desk<'_>, patterns: &[Pattern], reason: &str, secrets: Secrets) -> Result<Content> {
     let which = match patterns {
-        [] => "all that you reserved".to_owned(),
+        [] => "all your reservations".to_owned(),
         some => some.iter().map(|pattern| one_line(pattern.as_str())).collect::<Vec<_>>().join(" "),
     };
     let subject = shortened(&format!("{} freed {which}", desk.speaker()?));

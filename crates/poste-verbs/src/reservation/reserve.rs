@@ -23,20 +23,21 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input, send};
 pub struct Input {
     /// Paths from the top of the worktree; *, ?, [a-z], {a,b} and ** are wildcards
     pub patterns: Vec<Pattern>,
-    /// How long: 1h
+    /// How long to hold them, such as 1h
     #[serde(default, rename = "for", deserialize_with = "input::length")]
     #[schemars(with = "Option<String>")]
     pub for_ms: Option<i64>,
-    /// Others may share them; nobody may have them alone
+    /// Let other agents share them; only exclusive reservations conflict
     #[serde(default)]
     pub shared: bool,
-    /// What for: whoever wants the same reads it
+    /// Reason, shown to agents that want the same
     pub why: Option<String>,
-    /// If somebody is in the way, ask them with a message
+    /// If other agents hold them, ask those with a message
     #[serde(default)]
     pub ask: bool,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
-    /// Do not propose it while somebody is in the way: an id is never used again after a refusal.
+    /// Do not propose it while another agent is in the way: an id cannot be reused after a refusal.
     #[serde(skip)]
     pub only_if_free: bool,
     #[serde(skip)]
@@ -83,14 +84,14 @@ fn conflicts(desk: &Desk<'_>, reserve: &Reserve) -> Result<Vec<ReservationConfli
     Ok(views::reservation_conflicts(store, &desk.speaker()?, &reserve.patterns, reserve.shared)?)
 }
 
-/// So many that stand in the way are told of one by one.
+/// Maximum number of conflicts that are listed.
 pub const SHOWN_MAX: usize = 10;
 
-/// Who holds what, why and how long, and what to do about it.
+/// The error for conflicts: who holds what, why and until when, and what to do about it.
 fn refusal(conflicts: &[ReservationConflict], asked: Option<Asked>) -> Error {
     let mut error = match conflicts {
-        // Freed between the refusal and the look.
-        [] => Error::conflict("somebody held it a moment ago; try again"),
+        // Freed between the refusal and the query.
+        [] => Error::conflict("the paths were held a moment ago; try again"),
         [one] => Error::worded(Kind::Conflict, in_the_way(one)),
         many => Error::conflict(format!("{} reservations are in the way", many.len())),
     }
@@ -112,15 +113,15 @@ fn refusal(conflicts: &[ReservationConflict], asked: Option<Asked>) -> Error {
     }
 }
 
-/// A message that asks for what is held.
+/// A message that asks the holders.
 #[derive(Debug)]
 struct Asked {
     number: MessageNo,
-    /// For the same thing, some time ago.
+    /// It was sent before, for the same request.
     before: bool,
 }
 
-/// Asks whoever is in the way. Once: the same wish against the same reservations has one id for ever.
+/// Asks the holders once: the same request against the same reservations always has the same id.
 fn ask(
     desk: &mut Desk<'_>,
     reserve: &Reserve,
@@ -157,16 +158,16 @@ fn ask(
 fn body(speaker: &Name, wanted: &[String], why: Option<&str>, conflicts: &[ReservationConflict]) -> String {
     let mut text = format!("{speaker} wants to reserve:\n\n");
     text.extend(wanted.iter().map(|pattern| format!("    {pattern}\n")));
-    text.extend(why.map(|why| format!("\nWhat for: {why}\n")));
-    text.push_str("\nIn the way is:\n\n");
+    text.extend(why.map(|why| format!("\nReason: {why}\n")));
+    text.push_str("\nAlready reserved:\n\n");
     for conflict in conflicts.iter().take(SHOWN_MAX) {
         let held = &conflict.held;
-        text.push_str(&format!("    {} of {} until {}\n", one_line(held.pattern.as_str()), held.holder, held.until));
+        text.push_str(&format!("    {} by {} until {}\n", one_line(held.pattern.as_str()), held.holder, held.until));
     }
     if conflicts.len() > SHOWN_MAX {
         text.push_str(&format!("    and {} more\n", conflicts.len() - SHOWN_MAX));
     }
-    text.push_str("\nFree it with `poste release PATTERN` when you can, and answer when that will be.\n");
+    text.push_str("\nFree it with `poste release PATTERN` when you can, and reply with the expected time.\n");
     text
 }
 

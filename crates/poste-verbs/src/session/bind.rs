@@ -1,5 +1,5 @@
-//! Finds or starts the session that a conversation of an agent program is. The program's own name for it becomes the
-//! name of the session.
+//! Finds or starts the session of a conversation in an agent program. The program's id for the conversation becomes the
+//! id of the session.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ use poste_core::views::{self, SessionView};
 use super::{Place, Starting, inherited_parent};
 use crate::{Desk, Error, Result};
 
-/// A conversation of an agent program, as the program tells of it.
+/// A conversation of an agent program, as the program reports it.
 pub struct Conversation<'a> {
-    /// The program's own name for it.
+    /// The program's own id for it.
     pub id: Session,
-    /// It begins, or goes on after the program was started again.
+    /// It begins, or continues after a restart of the program.
     pub starts: bool,
-    /// The process goes on with it in place of another one.
+    /// The process continues with it in place of another conversation.
     pub replaces_another: bool,
     pub place: Place,
-    /// The processes this one runs below.
+    /// The ancestors of this process.
     pub above: Vec<SessionProcess>,
-    /// Whether a session of the same process is a conversation beside this one, and not this one under another name.
+    /// Whether a session of the same process is a second conversation, and not this one under another id.
     pub is_beside: &'a dyn Fn(&Session) -> bool,
     /// Whether a program of this name is an agent program. Anything else only launches one.
     pub is_agent_program: &'a dyn Fn(&str) -> bool,
@@ -36,7 +36,7 @@ impl fmt::Debug for Conversation<'_> {
     }
 }
 
-/// Which session a conversation is.
+/// The session of a conversation, and whether it can be used.
 #[derive(Debug)]
 pub struct Binding {
     pub session: Session,
@@ -47,27 +47,27 @@ pub struct Binding {
 #[derive(Debug)]
 pub enum Standing {
     Bound(Box<Bound>),
-    /// The name runs elsewhere.
+    /// The agent runs as another session.
     InUse(Box<SessionView>),
-    /// Nobody said who runs here.
+    /// No agent name was given.
     Unnamed,
     /// The name given is not registered, or retired.
     NotActive(Name),
-    /// It was closed, or somebody took over.
+    /// The session was closed or taken over.
     Over(Box<SessionRow>),
 }
 
 #[derive(Debug)]
 pub struct Bound {
     pub agent: Agent,
-    /// The one it took over from just now.
+    /// The session that it has just taken over.
     pub took_over: Option<SessionView>,
 }
 
-/// A program that is resumed so often has another problem.
+/// Maximum number of runs of a conversation. A program that is resumed more often has another problem.
 const RUNS_MAX: u32 = 1_000;
 
-/// Finds the session of a conversation, and starts or resumes it if need be.
+/// Finds the session of a conversation, and starts or resumes it if necessary.
 pub fn bind(desk: &mut Desk<'_>, conversation: &Conversation<'_>) -> Result<Binding> {
     let process = conversation.place.process.as_ref();
     let mut tried = 0;
@@ -98,7 +98,7 @@ pub fn bind(desk: &mut Desk<'_>, conversation: &Conversation<'_>) -> Result<Bind
             id: run.id.clone(),
             agent: &agent,
             place: &conversation.place,
-            // What is resumed stands where it stood.
+            // A resumed session keeps its parent.
             parent: if resumes { None } else { inherited_parent(desk, &name, before.as_ref())? },
             takes_over: before.as_ref(),
             resumes,
@@ -114,14 +114,14 @@ pub fn bind(desk: &mut Desk<'_>, conversation: &Conversation<'_>) -> Result<Bind
                     None => Err(rejection.into()),
                 };
             }
-            // What it ran below is over, so it begins anew.
+            // Its parent has ended, so it starts as a new run.
             Verdict::Rejected(rejection) if rejection.code == Code::SessionOver && resumes => tried = run.nth,
             Verdict::Rejected(rejection) => return Err(rejection.into()),
         }
     }
 }
 
-/// A run of the program's session.
+/// One run of a conversation.
 struct FoundRun {
     id: Session,
     nth: u32,
@@ -130,15 +130,15 @@ struct FoundRun {
 
 enum Run {
     Live(SessionRow),
-    /// It ended, or its process did, and the program goes on with it.
+    /// It or its process ended, and the program continues it.
     Resumes(SessionRow),
     Begins,
-    /// It ended, and nobody said that it goes on.
+    /// It ended, and the program does not continue it.
     Over(SessionRow),
 }
 
-/// The run that the program's name for its session means, the first after so many. One that was taken over, or is of
-/// another agent, never comes back: then the program goes on as another run.
+/// The run that the program's id stands for, skipping the first `tried`. A run that was taken over or belongs to
+/// another agent is never resumed: the program continues as a new run.
 fn run_after(desk: &Desk<'_>, conversation: &Conversation<'_>, tried: u32) -> Result<FoundRun> {
     let Conversation { id: own, starts, place, .. } = conversation;
     let speaker = desk.caller.actor.as_ref();
@@ -167,7 +167,7 @@ fn run_after(desk: &Desk<'_>, conversation: &Conversation<'_>, tried: u32) -> Re
     Err(Error::refused(format!("session {own} was taken over too often")))
 }
 
-/// Who runs here: as the record says, as the caller says, or as the program's server of tools registered it.
+/// The agent that runs here: from the session, from the caller, or as registered by the program's MCP server.
 fn name_of(desk: &Desk<'_>, row: Option<&SessionRow>, process: Option<&SessionProcess>) -> Result<Option<Name>> {
     if let Some(name) = row.map(|row| &row.agent).or(desk.caller.actor.as_ref()) {
         return Ok(Some(name.clone()));
@@ -181,24 +181,24 @@ fn bound(agent: Agent, took_over: Option<SessionView>) -> Standing {
     Standing::Bound(Box::new(Bound { agent, took_over }))
 }
 
-/// Whether a live session of the same agent is over in truth, or is this one under another name.
+/// Whether a live session of the same agent has in fact ended, or is this one under another id.
 fn gives_way(desk: &Desk<'_>, conversation: &Conversation<'_>, live: &SessionView) -> Result<bool> {
     if live.process == Presence::Gone {
         return Ok(true);
     }
     let Some(row) = views::session_row(desk.office.store(), &live.id)? else { return Ok(false) };
     let (Some(theirs), Some(ours)) = (&row.process, &conversation.place.process) else { return Ok(false) };
-    // The same process goes on with another conversation, or its server of tools started it. A second conversation beside
-    // the first is somebody else.
+    // The same process continues with another conversation, or its MCP server started the session. A second
+    // conversation beside the first is not this one.
     if theirs == ours {
         return Ok(conversation.replaces_another || !(conversation.is_beside)(&live.id));
     }
-    // Of an earlier boot of this very machine nothing runs any more.
+    // Nothing from an earlier boot of this machine still runs.
     let boot = |process: &SessionProcess| process.place.split(' ').next().unwrap_or_default().to_owned();
     if !theirs.place.is_empty() && row.machine == *desk.office.machine()? && boot(theirs) != boot(ours) {
         return Ok(true);
     }
-    // A shell started it for the program that it ran then. An agent program above is another agent, which shares its name.
+    // A shell started it for the program it ran then. An agent program above is another agent of the same name.
     let is_launcher = !(conversation.is_agent_program)(&row.program);
     Ok(is_launcher && conversation.above.contains(theirs))
 }

@@ -1,4 +1,4 @@
-//! Closes a session: says what is left undone, and keeps a page of it.
+//! Closes a session: lists what is left open, and writes its page.
 
 use std::collections::HashMap;
 
@@ -18,14 +18,15 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// The session; otherwise the caller's
+    /// Session to close; default: the caller's
     pub session_id: Option<Session>,
-    /// What came of it, Markdown
+    /// Outcome of the session, in Markdown
     #[serde(deserialize_with = "input::bytes")]
     #[schemars(with = "String")]
     pub summary: Vec<u8>,
-    /// Keep what it claimed until the leases run out; otherwise it goes back
+    /// Keep its claims until their leases expire, instead of releasing them
     pub keep: bool,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -33,23 +34,25 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The session after closing.
     pub session: SessionView,
-    /// Claims that went back.
+    /// Claims that were released.
     pub released: Vec<Held>,
-    /// Claims that stay held until their leases run out.
+    /// Claims that stay held until their leases expire.
     pub kept: Vec<Held>,
-    /// Questions nobody answered; of a root all of them, otherwise its own.
+    /// Unanswered questions: for a root all of them, otherwise those of this session.
     pub open_questions: Vec<QuestionView>,
-    /// What its agent asked and nobody decided.
+    /// Approvals that its agent asked for and that are not decided yet.
     pub open_approvals: Vec<MessageNo>,
-    /// Paths its agent still holds, until their time is up or it frees them.
+    /// Paths that its agent still has reserved, until they are released or expire.
     pub reserved: Vec<Pattern>,
     /// Shared contexts its agent still has locked.
     pub locked: Vec<ContextName>,
-    /// Sessions below it that go on; their agents were told.
+    /// Sessions below it that are still live; their agents were notified.
     pub still_live: Vec<Session>,
-    /// The page of a root.
+    /// File of the session's page; only for a root.
     pub page: Option<String>,
+    /// The session was already closed under this id.
     pub repeat: bool,
 }
 
@@ -65,16 +68,16 @@ impl Verb for Input {
         }
         let session = chosen(desk, self.session_id)?;
         let context = context_of(desk, &session)?;
-        let mut told: Vec<Address> =
-            told(&session, &context).into_iter().map(|live| Address::Agent(live.agent.clone())).collect();
+        let mut notified: Vec<Address> =
+            live_below(&session, &context).into_iter().map(|live| Address::Agent(live.agent.clone())).collect();
         let by_another = Some(desk.speaker()?).filter(|speaker| *speaker != session.agent);
         if by_another.is_some() {
-            // It runs on, and has to know what it holds no more.
-            told.push(Address::Agent(session.agent.clone()));
+            // It keeps running, and must know what it no longer holds.
+            notified.push(Address::Agent(session.agent.clone()));
         }
-        let mail = match told.is_empty() || session.state != SessionState::Live {
+        let mail = match notified.is_empty() || session.state != SessionState::Live {
             true => None,
-            false => Some(Send::plain("message".parse()?, told)),
+            false => Some(Send::plain("message".parse()?, notified)),
         };
         let subject = match (&mail, &by_another) {
             (None, _) => String::new(),
@@ -91,26 +94,26 @@ impl Verb for Input {
         let proposal = desk.proposal(intent, has_words.then_some(content), self.id)?;
         let (outcome, _) = desk.decide(&proposal)?;
         if by_another.is_some() {
-            desk.say(format!("{} was told", session.agent));
+            desk.say(format!("{} was notified", session.agent));
         }
         finish(desk, session, self.keep, outcome.repeat)
     }
 }
 
-/// Its claims that are no longer its own, as the end of a subject.
+/// The released claims, as the end of a subject.
 fn given_back(holds: &[Held]) -> String {
     const NAMED_MAX: usize = 5;
     let mut numbers: Vec<String> = holds.iter().take(NAMED_MAX).map(|claim| format!("#{}", claim.number)).collect();
     if let more @ 1.. = holds.len().saturating_sub(NAMED_MAX) {
         numbers.push(format!("{more} more"));
     }
-    if numbers.is_empty() { String::new() } else { format!("; given back: {}", numbers.join(", ")) }
+    if numbers.is_empty() { String::new() } else { format!("; released: {}", numbers.join(", ")) }
 }
 
-/// As many undecided questions are named.
+/// Maximum number of undecided approvals and of reservations that are listed.
 const SHOWN_MAX: usize = 50;
 
-/// Says what is left, and keeps the page of a root. `before` is the session as it was until now.
+/// Lists what is left open, and writes the page of a root. `before` is the session before it was closed.
 fn finish(desk: &mut Desk<'_>, before: SessionView, kept: bool, repeat: bool) -> Result<Answered<Answer>> {
     let now = desk.now()?;
     let store = desk.office.store();
@@ -131,7 +134,7 @@ fn finish(desk: &mut Desk<'_>, before: SessionView, kept: bool, repeat: bool) ->
         open_approvals: undecided.iter().map(|approval| approval.number).collect(),
         reserved: reserved.into_iter().map(|held| held.pattern).collect(),
         locked: views::locked_by(store, &session.agent)?,
-        still_live: told(&session, &context).into_iter().map(|live| live.id.clone()).collect(),
+        still_live: live_below(&session, &context).into_iter().map(|live| live.id.clone()).collect(),
         page: if is_root { kept_page(desk, &context.root) } else { None },
         repeat,
         session,
@@ -143,7 +146,7 @@ fn finish(desk: &mut Desk<'_>, before: SessionView, kept: bool, repeat: bool) ->
     })
 }
 
-/// The session is closed whatever becomes of its page, which the log can give at any time.
+/// Failing to write the page is only a warning: the log can produce it at any time.
 fn kept_page(desk: &mut Desk<'_>, root: &SessionView) -> Option<String> {
     match page::write(desk.office, root) {
         Ok(path) => Some(path.display().to_string()),
@@ -159,8 +162,8 @@ fn context_of(desk: &Desk<'_>, session: &SessionView) -> Result<SessionContext> 
     views::session_context(desk.office.store(), &session.id)?.ok_or_else(|| no_session(&session.id))
 }
 
-/// The live sessions below one, of other agents.
-fn told<'a>(session: &SessionView, context: &'a SessionContext) -> Vec<&'a SessionView> {
+/// The live sessions of other agents below a session.
+fn live_below<'a>(session: &SessionView, context: &'a SessionContext) -> Vec<&'a SessionView> {
     let mut parents: HashMap<&Session, Vec<&SessionView>> = HashMap::new();
     for below in &context.below {
         parents.entry(below.parent.as_ref().unwrap_or(&below.root)).or_default().push(below);
@@ -184,7 +187,7 @@ fn closed_before(desk: &Desk<'_>, input: &Input) -> Result<Option<Session>> {
     let is_theirs = desk.caller.actor.as_ref() == Some(&known.actor);
     let named = match (&input.session_id, &desk.caller.session) {
         (Some(named), _) => Some(named.clone()),
-        // An id that was never started only marks who did what.
+        // An id that was never started only labels records.
         (None, Some(id)) => views::session_row(store, id)?.map(|session| session.id),
         (None, None) => None,
     };

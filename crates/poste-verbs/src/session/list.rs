@@ -11,7 +11,7 @@ pub const LIMIT_DEFAULT: u16 = 50;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Those that are over, too, the newest first
+    /// Include sessions that have ended, newest first
     pub all: bool,
     /// Maximum number of sessions
     pub limit: u16,
@@ -31,7 +31,7 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Sessions>> {
         let found = views::sessions(desk.office.store(), self.all, self.limit.into())?;
         if found.sessions.is_empty() {
-            desk.say(note!("no session runs; start one: " [session start, as = "NAME"]));
+            desk.say(note!("no live sessions; start one: " [session start, as = "NAME"]));
         }
         Ok(Answered::new(found))
     }

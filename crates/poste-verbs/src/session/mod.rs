@@ -1,5 +1,5 @@
-//! Sessions: which run of an agent this is, and what everybody in it shares. One file per verb; [`bind`] finds the
-//! session of a process, and [`Identity`] for whom it speaks.
+//! Sessions: one run of an agent, and what it shares with the sessions below it. One file per verb; [`bind`] finds the
+//! session of a process, and [`Identity`] the agent it acts for.
 
 pub mod bind;
 pub mod close;
@@ -23,13 +23,13 @@ pub use identity::{Identity, is_numbered};
 
 use crate::{Desk, Error, Result};
 
-/// Where a session runs, as its surface knows it. Nothing in an input can say so.
+/// Where a session runs, as its surface knows it. No input can set this.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The process it lives and dies with.
+    /// The process that the session is bound to.
     pub process: Option<SessionProcess>,
     pub host: String,
-    /// What runs.
+    /// The program that runs.
     pub program: String,
     /// Its folder, unless its agent is registered with one.
     pub worktree: Option<String>,
@@ -68,8 +68,8 @@ impl Starting<'_> {
     }
 }
 
-/// On whose behalf a session of an agent runs: the caller's session, if another agent runs as it; else what the session
-/// it takes over from ran below, unless that is over.
+/// The parent of a new session: the caller's session, if it is of another agent; else the parent of the session it
+/// takes over, unless its root has ended.
 fn inherited_parent(desk: &Desk<'_>, agent: &Name, before: Option<&SessionView>) -> Result<Option<Session>> {
     let store = desk.office.store();
     if let Some(id) = &desk.caller.session
@@ -82,7 +82,7 @@ fn inherited_parent(desk: &Desk<'_>, agent: &Name, before: Option<&SessionView>)
     Ok(before.parent.clone().filter(|_| root.is_some_and(|root| root.is_live())))
 }
 
-/// The session that is meant: the one that was named, the caller's, the one the speaker runs as.
+/// The session that a command means: the named one, else the caller's, else the one the speaker runs as.
 fn chosen(desk: &Desk<'_>, named: Option<Session>) -> Result<SessionView> {
     let store = desk.office.store();
     if let Some(id) = named {
@@ -95,7 +95,7 @@ fn chosen(desk: &Desk<'_>, named: Option<Session>) -> Result<SessionView> {
     }
     let speaker = desk.speaker()?;
     views::live_session(store, &speaker)?.ok_or_else(|| {
-        Error::not_found(format!("{speaker} runs as no session"))
+        Error::not_found(format!("{speaker} has no live session"))
             .code("unknown_session")
             .hint(note!("start one: " [session start, as = speaker]))
     })
@@ -104,29 +104,29 @@ fn chosen(desk: &Desk<'_>, named: Option<Session>) -> Result<SessionView> {
 fn no_session(id: &Session) -> Error {
     Error::not_found(format!("no session {id} was started"))
         .code("unknown_session")
-        .hint(note!("see which there are: " [session list, all = true]))
+        .hint(note!("see all sessions: " [session list, all = true]))
 }
 
 fn id_conflict() -> Error {
     Error::conflict("the id was used for something else")
         .code("id_conflict")
-        .hint("an id is for one write for ever; take another one")
+        .hint("an id is for one write only; use another one")
 }
 
-/// How a session stands, in a word or two.
+/// The state of a session, in a few words.
 pub fn state(session: &SessionView) -> String {
     match (session.state, session.process) {
-        (SessionState::Live, Presence::Gone) => "live, its process is gone".to_owned(),
+        (SessionState::Live, Presence::Gone) => "live, its process has ended".to_owned(),
         (SessionState::TakenOver, _) => match &session.successor {
             Some(successor) => format!("taken over by {successor}"),
             None => "taken over".to_owned(),
         },
-        (SessionState::Retired, _) => "over, its agent is retired".to_owned(),
+        (SessionState::Retired, _) => "ended, its agent is retired".to_owned(),
         (state, _) => state.word().to_owned(),
     }
 }
 
-/// Which process a session is, where.
+/// The process of a session, and its host.
 pub fn place(session: &SessionView) -> String {
     let pid = session.pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
     format!("{pid}{} on {}", escape::line(&session.program), escape::line(&session.host))

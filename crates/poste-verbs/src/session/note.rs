@@ -1,4 +1,4 @@
-//! Notes something for everybody in a session: it is kept at its root.
+//! Adds a note to a session. It is kept at the root, so every session below sees it.
 
 use poste_core::log::{Intent, NoteKind, Position, SessionNote};
 use poste_core::text::{Name, RecordId, Session};
@@ -14,17 +14,18 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What is noted
+    /// What to note
     pub text: String,
-    /// Otherwise it is a plain note, or what the fields below make it
+    /// Kind of note; default: answer if question is set, agent if agent is set, otherwise note
     pub what: Option<NoteKind>,
-    /// Of an answer: the number of the question
+    /// For an answer: number of the question
     pub question: Option<u32>,
-    /// The agent that was invoked
+    /// For kind agent: the agent that was invoked
     pub agent: Option<Name>,
-    /// Another session than the caller's
+    /// Session to note in; default: the caller's
     #[serde(rename = "in")]
     pub session: Option<Session>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -32,14 +33,17 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// The root, where it is kept.
+    /// Root session, where the note is kept.
     pub session: Session,
+    /// Kind of the note.
     pub what: NoteKind,
-    /// The number of a question, or of the one that is answered.
+    /// Number of the question, or of the one that is answered.
     pub question: Option<u32>,
+    /// Position of the record in the log.
     pub position: Option<Position>,
+    /// Idempotency key of this write.
     pub id: RecordId,
-    /// It was noted before under this id.
+    /// The note was already added under this id.
     pub repeat: bool,
 }
 
@@ -54,8 +58,10 @@ impl Verb for Input {
             (None, Some(_), _) => NoteKind::Answer,
             (None, None, Some(_)) => NoteKind::Agent,
             (None, None, None) => NoteKind::Note,
-            (Some(NoteKind::Answer), None, _) => return Err(Error::usage("which question does it answer?")),
-            (Some(NoteKind::Agent), _, None) => return Err(Error::usage("which agent was invoked?")),
+            (Some(NoteKind::Answer), None, _) => {
+                return Err(Error::usage("an answer needs the number of its question"));
+            }
+            (Some(NoteKind::Agent), _, None) => return Err(Error::usage("an agent note needs the name of the agent")),
             (Some(what), ..) => what,
         };
         let content = self.secrets.text("note", said("text", &self.text)?)?;
@@ -63,7 +69,7 @@ impl Verb for Input {
         let proposal = desk.proposal(Intent::SessionNote(header), Some(content), self.id)?;
         let (outcome, _) = desk.decide(&proposal)?;
         let store = desk.office.store();
-        // Somebody may have taken over the root meanwhile.
+        // The root may have been taken over in the meantime.
         let root = views::session_row(store, &session.id)?.map_or(session.root, |session| session.root);
         let question = match outcome.position {
             Some(position) => views::question_at(store, &root, position)?,

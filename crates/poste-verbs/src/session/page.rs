@@ -1,4 +1,4 @@
-//! What everybody in a session shares, as Markdown: for people, and as the page that closing keeps.
+//! The shared state of a session as Markdown: for people, and as the page that closing writes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use poste_core::views::{self, NoteView, SessionContext, SessionView};
 use super::{no_session, place, state};
 use crate::{Error, Result};
 
-/// Markdown that is made from the log alone, and from nothing that passes: the same page whenever it is made.
+/// Markdown made from the log alone and without the current time, so that the page is always the same.
 pub fn written(context: &SessionContext) -> String {
     let root = &context.root;
     let mut text = format!("# Session {}\n\n", escape::markdown(root.id.as_str()));
@@ -24,7 +24,7 @@ pub fn written(context: &SessionContext) -> String {
     }
     field("agent", root.agent.as_str());
     field("started", &format!("{} ({})", root.started_at, escape::markdown(&place(root))));
-    field("state", &told_state(root));
+    field("state", &dated_state(root));
     if let Some(summary) = &root.summary {
         field("summary", &words(summary));
     }
@@ -51,7 +51,7 @@ fn section(text: &mut String, title: &str, items: impl Iterator<Item = String>) 
     }
 }
 
-/// What somebody wrote: one line as it is, several as a quotation below the item. Either way it means nothing.
+/// Text from an agent: one line as it is, several as a quotation below the item. Markup in it has no effect.
 fn words(text: &str) -> String {
     let text = text.trim();
     match text.contains('\n') {
@@ -60,7 +60,7 @@ fn words(text: &str) -> String {
     }
 }
 
-/// A line that begins no list and no heading either.
+/// A line that cannot begin a list or a heading.
 fn plain(line: &str) -> String {
     let safe = escape::markdown(line.trim());
     let digits = safe.bytes().take_while(u8::is_ascii_digit).count();
@@ -71,7 +71,7 @@ fn plain(line: &str) -> String {
     }
 }
 
-/// Who said it stands outside of what was said; the record is what redacting takes.
+/// A note with its author outside of its text. `redact` takes the number of the record.
 fn noted(note: &NoteView) -> String {
     let (words, by) = (words(&note.text), format!("({}, {}, record {})", note.by, note.at, note.position));
     if words.starts_with('\n') { format!("{by}{words}") } else { format!("{words} {by}") }
@@ -93,10 +93,10 @@ fn below(session: &SessionView) -> String {
     let parent = session.parent.as_ref().filter(|parent| **parent != session.root);
     let parent = parent.map(|parent| format!(" below {}", escape::markdown(parent.as_str()))).unwrap_or_default();
     let id = escape::markdown(session.id.as_str());
-    format!("{} as {id}{parent}, {}{holds}{summary}", session.agent, told_state(session))
+    format!("{} as {id}{parent}, {}{holds}{summary}", session.agent, dated_state(session))
 }
 
-fn told_state(session: &SessionView) -> String {
+fn dated_state(session: &SessionView) -> String {
     let when = session.ended_at.map(|at| format!(" {at}")).unwrap_or_default();
     match session.state {
         SessionState::Live => "live".to_owned(),
@@ -104,7 +104,7 @@ fn told_state(session: &SessionView) -> String {
     }
 }
 
-/// Keeps the page of a root.
+/// Writes the page of a root.
 pub(super) fn write(office: &Office, root: &SessionView) -> Result<PathBuf> {
     let closed_at = root.ended_at.unwrap_or(root.started_at);
     office.write_session_page(&page_name(&root.id, closed_at), |store| {

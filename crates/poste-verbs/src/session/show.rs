@@ -1,4 +1,4 @@
-//! Shows what everybody in a session shares: goal, agents, decisions, questions.
+//! Shows what the agents of a session share: goal, agents, decisions, questions.
 
 use poste_core::text::Session;
 use poste_core::views::{self, SessionContext};
@@ -11,9 +11,9 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// The session; otherwise the caller's
+    /// Session to show; default: the caller's
     pub id: Option<Session>,
-    /// Write the page again that closing left, too
+    /// Also write the page again that closing wrote
     pub page: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Starts a session of the speaker. A name runs as one session at a time.
+//! Starts a session of the speaker. An agent runs as one session at a time.
 
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Intent, Position, Register};
@@ -18,20 +18,21 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// What it is to achieve
+    /// Goal of the session
     pub goal: Option<String>,
-    /// An id for the session; otherwise one is made
+    /// Id of the session; default: a new one
     pub name: Option<Session>,
-    /// Go on as this session of the caller, which ended or lost its process, where it stood
+    /// Resume this session of the caller, which ended or lost its process
     pub resume: Option<Session>,
-    /// The session on whose behalf it runs; otherwise the caller's, if another agent runs as it
+    /// Session it runs on behalf of; default: the caller's session, if that is of another agent
     pub parent: Option<Session>,
-    /// It runs on nobody's behalf
+    /// Start it without a parent
     pub root: bool,
-    /// End the session this agent runs as, and go on in its place
+    /// End the agent's live session, and continue in its place
     pub take_over: bool,
-    /// If the name is in use: take NAME-2, NAME-3 and so on, registered with the same role and lead
+    /// If the agent has a live session: run as NAME-2, NAME-3 and so on, registered with the same role and lead
     pub own_name: bool,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub place: Place,
@@ -43,10 +44,11 @@ pub struct Input {
 pub struct Answer {
     #[serde(flatten)]
     pub session: SessionView,
-    /// The one it took over from; what it holds can be finished by its tokens.
+    /// Session that it took over; the claims of that one can be finished with their tokens.
     pub took_over: Option<SessionView>,
+    /// Position of the record in the log.
     pub position: Option<Position>,
-    /// It was started before under this id.
+    /// The session was already started under this id.
     pub repeat: bool,
 }
 
@@ -65,7 +67,7 @@ impl Verb for Input {
         if let Some(live) = live.filter(|live| self.resume.as_ref() != Some(&live.id)) {
             if live.process == Presence::Gone {
                 let (id, pid) = (&live.id, live.pid.unwrap_or_default());
-                desk.warn(format!("session {id} ended without closing: pid {pid} is gone; it is taken over"));
+                desk.warn(format!("session {id} was not closed: pid {pid} has ended; taking it over"));
                 takes_over = Some(live);
             } else if self.take_over {
                 takes_over = Some(live);
@@ -101,7 +103,7 @@ impl Verb for Input {
                 return answered(desk, &id, takes_over, outcome.position, outcome.repeat);
             };
             match views::live_session(desk.office.store(), &agent.name)? {
-                // Somebody was faster.
+                // Another process was faster.
                 Some(_) if rejection.code == Code::SessionLive && self.own_name => {
                     agent = own_name(desk, &base, self.id.as_ref())?;
                     record_id = self.id.as_ref().map(|id| desk.free_id(id)).transpose()?;
@@ -124,16 +126,16 @@ fn answered(
     let mut next = Vec::new();
     if let Some(before) = took_over.as_ref().filter(|before| before.root == before.id && session.root != session.id) {
         let left = &before.id;
-        next.push(note!("what was noted in {left} stays there: " [session show, id = left]));
+        next.push(note!("the notes of {left} stay there: " [session show, id = left]));
     }
     if repeat {
-        next.push("started before, under this id".into());
+        next.push("already started under this id".into());
     }
     for claim in took_over.iter().flat_map(|before| &before.holds) {
         let (agent, number, token, until) = (&session.agent, claim.number, claim.token, claim.lease_until);
         next.push(note!(
             "still held by {agent}: #{number} until {until}; finish it: " [done, number = number, token = token]
-            ", or give it back: " [release, number = number, token = token]
+            ", or release it: " [release, number = number, token = token]
         ));
     }
     let mut answered = Answered::new(Answer { session, took_over, position, repeat });
@@ -141,7 +143,7 @@ fn answered(
     Ok(answered)
 }
 
-/// The session that a start of this agent under this id made, whatever else was asked for then.
+/// The session that this agent started under this id, whatever its other inputs were.
 fn started_before(desk: &Desk<'_>, input: &Input, agent: &Name) -> Result<Option<Session>> {
     let store = desk.office.store();
     let tried = input.id.as_ref().map(|id| desk.tried_ids(id)).transpose()?.unwrap_or_default();
@@ -151,7 +153,7 @@ fn started_before(desk: &Desk<'_>, input: &Input, agent: &Name) -> Result<Option
     let Some(Intent::SessionStart(start)) = known.intent else { return Ok(None) };
     let started = views::session_row(store, &start.id)?.filter(|started| started.position == known.position);
     let Some(started) = started else { return Ok(None) };
-    // Under a name of its own it was started on behalf of this one.
+    // With `own_name`, the session has a numbered name.
     let is_own_name = input.own_name && is_numbered(agent, &started.agent);
     if (started.agent != *agent && !is_own_name) || input.name.as_ref().is_some_and(|name| *name != started.id) {
         return Err(id_conflict());
@@ -159,23 +161,23 @@ fn started_before(desk: &Desk<'_>, input: &Input, agent: &Name) -> Result<Option
     Ok(Some(started.id))
 }
 
-/// The name is in use: by whom, since when, and the ways on.
+/// The error if the agent has a live session: where it runs, since when, and what to do.
 fn in_use(live: &SessionView) -> Error {
     let (agent, id) = (&live.agent, &live.id);
     let place = place(live);
     let seen = match live.process {
-        Presence::Running => "it still runs",
-        Presence::Gone => "its process is gone",
-        Presence::Unknown => "whether it still runs cannot be seen from here",
+        Presence::Running => "it is still running",
+        Presence::Gone => "its process has ended",
+        Presence::Unknown => "its process cannot be checked from here",
     };
     Error::worded(Kind::Conflict, note!("{agent} runs as session {id} ({place}) " (since live.started_at) "; {seen}"))
         .code("session_live")
-        .hint(note!("go on in its place: " {take_over = true} "; what it claimed stays held, and its tokens finish it"))
-        .hint(note!("or run beside it under a name of its own: " {own_name = true} " (as {agent}-2)"))
+        .hint(note!("continue in its place: " {take_over = true} "; its claims stay held; their tokens finish them"))
+        .hint(note!("or run beside it under another name: " {own_name = true} " (as {agent}-2)"))
         .hint(note!("or close it first: " [session close, session_id = id, as = agent]))
 }
 
-/// A free name after this one: `coder-2`, `coder-3` …, registered alike. One that is registered and idle is used again.
+/// A free numbered name: `coder-2`, `coder-3` …, registered like this agent. Idle ones are reused.
 fn own_name(desk: &mut Desk<'_>, agent: &Agent, id: Option<&RecordId>) -> Result<Agent> {
     const TRIED_MAX: u32 = 1_000;
     for number in 2..=TRIED_MAX {
@@ -200,9 +202,9 @@ fn own_name(desk: &mut Desk<'_>, agent: &Agent, id: Option<&RecordId>) -> Result
         match desk.propose(&proposal)?.verdict {
             Verdict::Accepted(_) => {
                 desk.warn(format!("{} is in use; registered {name}", agent.name));
-                return desk.office.agent(&name)?.ok_or_else(|| Error::internal("the agent is not there"));
+                return desk.office.agent(&name)?.ok_or_else(|| Error::internal("the agent was not found"));
             }
-            // Somebody took it this moment.
+            // Another process has just taken it.
             Verdict::Rejected(rejection) if rejection.code == Code::NameTaken => {}
             Verdict::Rejected(rejection) => return Err(explain(desk.office, &proposal, rejection.into())?),
         }
@@ -210,7 +212,7 @@ fn own_name(desk: &mut Desk<'_>, agent: &Agent, id: Option<&RecordId>) -> Result
     Err(Error::refused(format!("{} has {TRIED_MAX} names in use", agent.name)))
 }
 
-/// Short, and nobody else's.
+/// A short session id that is not in use.
 fn made_id(desk: &Desk<'_>, agent: &Name) -> Result<Session> {
     const CHARS: usize = 6;
     loop {

@@ -1,4 +1,4 @@
-//! Declares a conversation finished; what is open in it goes back to its senders.
+//! Closes a conversation, and returns its open deliveries to their senders.
 
 use poste_core::log::{Close, Intent, MessageNo};
 use poste_core::text::{Label, RecordId};
@@ -14,10 +14,11 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Any message of the conversation
+    /// Number of any message of the conversation
     pub number: MessageNo,
-    /// What came of it
+    /// Outcome of the conversation
     pub outcome: String,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -25,8 +26,9 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Name of the conversation.
     pub conversation: Label,
-    /// Deliveries that were open and went back.
+    /// Number of open deliveries that were returned.
     pub returned: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Shows a conversation: who wrote what, when, in reply to what. Listing never counts as showing.
+//! Shows the messages of a conversation. Listing a message does not mark it as shown.
 
 pub mod close;
 
@@ -15,12 +15,12 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Any message of the conversation, or its name
+    /// Number of any message of the conversation, or the conversation's name
     pub conversation: String,
-    /// Participants, messages, duration, status and outcome instead; reads all of it
+    /// Return participants, duration, status and outcome instead of messages; reads the whole conversation
     #[serde(default)]
     pub summary: bool,
-    /// Messages after this one
+    /// Only messages after this number
     #[serde(default)]
     pub after: MessageNo,
     /// Maximum number of messages
@@ -28,7 +28,6 @@ pub struct Input {
     pub limit: u16,
 }
 
-/// How many messages are listed unless a number is given.
 pub const LIMIT_DEFAULT: u16 = 200;
 pub const LIMIT_MAX: u16 = 10_000;
 
@@ -36,7 +35,7 @@ fn limit() -> u16 {
     LIMIT_DEFAULT
 }
 
-/// The messages, or the summary.
+/// The messages of a conversation, or its summary.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Answer {
@@ -66,7 +65,7 @@ impl Verb for Input {
     }
 }
 
-/// The conversation of a message, or of that name. A number is first of all a message.
+/// Finds a conversation by a message or by its name. A number is tried as a message first.
 pub fn named(office: &Office, text: &str) -> Result<Label> {
     let number = text.strip_prefix('#').unwrap_or(text).parse().ok().map(MessageNo);
     if let Some(number) = number

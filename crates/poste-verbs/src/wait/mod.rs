@@ -1,5 +1,5 @@
-//! Looks for mail that is new to the caller. An answer without messages says "not yet": wait, then ask again with what it
-//! gave back.
+//! Looks for mail that is new to the caller. An answer without messages means "not yet": wait, then ask again with what
+//! it returned.
 
 pub mod replies;
 
@@ -17,23 +17,22 @@ use crate::{Access, Answered, Desk, Error, Mark, Result, Verb, input};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only this type
+    /// Only messages of this type
     #[serde(rename = "type")]
     pub kind: Option<TypeName>,
-    /// Only from this sender
+    /// Only messages from this sender
     pub from: Option<String>,
-    /// Only of this topic
+    /// Only messages of this topic
     pub topic: Option<Topic>,
-    /// Everything that became available after this cursor, shown or not
+    /// All mail that became available after this cursor, shown or not
     pub after: Option<Position>,
     /// Maximum number of messages
     pub limit: u16,
-    /// How far the last answer to this very question looked, so that nothing is looked at twice.
+    /// How far the last answer to the same question looked, so that nothing is read twice.
     #[serde(skip)]
     pub looked: Option<Looked>,
 }
 
-/// How many messages come at once unless a number is given.
 pub const LIMIT_DEFAULT: u16 = 20;
 pub const LIMIT_MAX: u16 = 200;
 
@@ -43,7 +42,7 @@ impl Default for Input {
     }
 }
 
-/// There was nothing up to a position that came to one of these addresses.
+/// Up to this position there was nothing new for these addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
     until: Option<Position>,
@@ -54,7 +53,7 @@ pub struct Looked {
 pub struct Answer {
     #[serde(flatten)]
     pub news: NewMail,
-    /// Where nothing is new: what to ask again with.
+    /// If nothing is new: what to pass to the next call.
     #[serde(skip)]
     pub looked: Option<Looked>,
 }
@@ -65,7 +64,7 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        // Asked anew each time: whoever waits may be retired meanwhile, and a role may come or go.
+        // Looked up on every call: the agent may have been retired, or its roles may have changed.
         let agent = desk.active_agent()?;
         if self.looked.is_none() {
             self.check(desk)?;
@@ -89,14 +88,14 @@ impl Verb for Input {
         let shown = Mark::Shown(news.messages.iter().map(|message| message.number).collect());
         let next = match news.cursor {
             Some(cursor) => note!("cursor {cursor}: " [wait, after = cursor]),
-            None => note!("more is new: "[wait]),
+            None => note!("there is more new mail: "[wait]),
         };
         Ok(Answered::new(Answer { news, looked: None }).mark(shown).next(next))
     }
 }
 
 impl Input {
-    /// Refuses to wait for what can never come.
+    /// Refuses to wait for mail that can never arrive.
     fn check(&self, desk: &Desk<'_>) -> Result {
         input::check_limit(self.limit, LIMIT_MAX)?;
         check_filters(desk.office, self.kind.as_ref(), self.from.as_deref())?;
@@ -104,21 +103,21 @@ impl Input {
         if let Some(topic) = &self.topic
             && !views::hears(desk.office.store(), &name, topic)?
         {
-            let message = format!("{name} is not subscribed to {topic}, so nothing of it would come");
+            let message = format!("{name} is not subscribed to {topic}, so no message of it would arrive");
             return Err(Error::refused(message).hint(note!("subscribe: " [subscribe, topic = topic])));
         }
         self.after.map_or(Ok(()), |after| check_cursor(desk.office, after))
     }
 }
 
-/// A cursor beyond the log is of another log, or of one that lost its end: whoever waited after it would miss mail.
+/// A cursor beyond the log belongs to another log, or to one that lost its end. Waiting after it would miss mail.
 pub(crate) fn check_cursor(office: &Office, after: Position) -> Result {
     let newest = head(office.store())?;
     if after <= newest {
         return Ok(());
     }
-    Err(Error::refused(format!("the cursor {after} is beyond the log, which ends at record {newest}"))
+    Err(Error::refused(format!("cursor {after} is beyond the end of the log, record {newest}"))
         .code("cursor_beyond_log")
         .hint("the office may have been restored from a snapshot, or it is another one")
-        .hint(note!("see what waits: " [inbox] "; then go on without " {after} ", or after a cursor of this office")))
+        .hint(note!("see the inbox: " [inbox] "; then repeat without " {after} ", or with a cursor of this office")))
 }

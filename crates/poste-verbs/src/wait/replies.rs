@@ -1,4 +1,4 @@
-//! Says who has answered a message. Whoever waits asks again until it [is complete](Wanted::is_complete).
+//! Reports which recipients have answered a message. A waiter asks again until it [is complete](Wanted::is_complete).
 
 use poste_core::log::MessageNo;
 use poste_core::views::{self, Replies};
@@ -11,7 +11,7 @@ use crate::{Access, Answered, Desk, Error, Kind, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The message's number
+    /// Number of the message
     pub number: MessageNo,
 }
 
@@ -26,17 +26,17 @@ impl Verb for Input {
     }
 }
 
-/// Whose answers are waited for.
+/// Whose answers to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Everybody's.
+    /// Those of all recipients.
     All,
-    /// One is enough.
+    /// The first one.
     Any,
 }
 
 impl Wanted {
-    /// Whether waiting longer changes nothing.
+    /// Whether there is nothing more to wait for.
     pub fn is_complete(self, replies: &Replies) -> bool {
         replies.missing == 0 || self.has_enough(replies)
     }
@@ -45,7 +45,7 @@ impl Wanted {
         self == Self::Any && replies.answered > 0
     }
 
-    /// An error, once nobody waits any longer and answers are missing.
+    /// The error at the end of a wait, if answers are missing.
     pub fn check(self, replies: &Replies) -> Result {
         let silent = |settled: bool| -> Vec<&str> {
             let silent = replies.recipients.iter().filter(|it| it.answer.is_none() && it.is_settled() == settled);
@@ -59,7 +59,7 @@ impl Wanted {
             };
             return Err(Error::new(Kind::TimedOut, format!("{who} not answered: {}", missing.join(", "))));
         }
-        // Whoever ended it without a word will not answer any more; a script must not take that for an answer.
+        // A recipient that ended its delivery without an answer will not send one, and scripts must not miss that.
         if without.is_empty() || self.has_enough(replies) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! One ring for what comes together: whoever was rung a moment ago is not rung again for the same mail, and for other mail
-//! only after a while. While one rings, one more waits to; all who come meanwhile leave their mail to that one.
+//! Combines rings: an agent that was rung a moment ago is not rung again for the same mail, and for other mail only
+//! after a while. While one process rings, one more waits to ring, and all others leave their mail to that one.
 
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use super::{LIMIT, planner};
 use crate::live;
 
-/// Mail that comes within this becomes one ring.
+/// Mail that arrives within this time becomes one ring.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
-/// Longer than a ring takes that tries every way.
+/// Longer than a ring that tries every way.
 const PATIENCE: Duration = LIMIT.saturating_mul(planner::WAYS_MAX + 1);
-/// Room for the numbers of more mail than anybody leaves lying.
+/// Room for the numbers of far more mail than an agent leaves waiting.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The last ring.
@@ -35,11 +35,11 @@ struct Rung {
 /// Whether it is time to ring.
 #[derive(Debug)]
 pub enum Turn {
-    /// A ring so long ago was for all of this, by whichever way worked.
+    /// A ring this long ago was for all of this mail, by the way that worked.
     Covered { ago: Duration, how: Option<WakeWay> },
-    /// Somebody was rung a moment ago for something else: look again after this.
+    /// The agent was rung a moment ago for other mail: try again after this.
     Wait(Duration),
-    /// Nobody else rings while this is held.
+    /// No other process rings while this is held.
     Now(Bell),
 }
 
@@ -49,14 +49,14 @@ pub struct Bell {
     file: Locked,
 }
 
-/// The place of whoever rings next.
+/// The place of the process that rings next.
 #[derive(Debug)]
 pub struct Next {
     _lock: Locked,
 }
 
-/// Asks to be the next who rings an agent, for everything that is to be rung for by then. `None`: somebody else is, and will look
-/// after this.
+/// Asks to be the next process that rings an agent, for all mail that rings by then. `None`: another process is next,
+/// and will ring for this mail too.
 pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
     match live::locked(&path(office, agent, "next")?, Duration::ZERO) {
         Ok(lock) => Ok(Some(Next { _lock: lock })),
@@ -65,21 +65,21 @@ pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
     }
 }
 
-/// Asks to ring an agent for some mail. Somebody who asks by hand may have mended what was in the way of the last ring.
-/// `WouldBlock`: whoever rings does not come to an end.
+/// Asks to ring an agent for some mail. A request by hand ignores a failed last ring, whose cause may have been fixed.
+/// `WouldBlock`: the process that rings does not finish.
 pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
     let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
     let mut bytes = Vec::new();
     (&*file).take(BYTES_MAX).read_to_end(&mut bytes)?;
     let last: Option<Rung> = serde_json::from_slice(&bytes).ok();
     let last = last.filter(|last| last.how.is_some() || !by_hand);
-    // A clock that was set back makes nobody wait.
+    // A clock that was set back makes no ring wait.
     let ago = last.as_ref().and_then(|last| now_ms().checked_sub(last.at_ms)).map(Duration::from_millis);
     let (Some(last), Some(ago)) = (last, ago.filter(|ago| *ago < WINDOW)) else { return Ok(Turn::Now(Bell { file })) };
     if numbers.iter().all(|number| last.numbers.contains(number)) {
         return Ok(Turn::Covered { ago, how: last.how });
     }
-    // What must be seen now does not wait for what need not.
+    // More urgent mail does not wait because of a less urgent ring.
     if urgency < last.urgency {
         return Ok(Turn::Now(Bell { file }));
     }
@@ -93,7 +93,7 @@ fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
 }
 
 impl Bell {
-    /// Notes a ring, whether or not a way worked, and gives the right back.
+    /// Notes a ring, whether or not a way worked, and gives up the right to ring.
     pub fn rang(self, how: Option<WakeWay>, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
         let rung = Rung { at_ms: now_ms(), how, urgency, numbers: numbers.to_vec() };
         self.file.set_len(0)?;

@@ -1,6 +1,6 @@
 //! An OpenCode server: one request over plain HTTP to this machine, or to a host the user named.
 //!
-//! By hand, since it is one fixed request and nothing of the answer but its status counts.
+//! Written by hand, since it is one fixed request and only the status of the response counts.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -17,7 +17,7 @@ pub(super) fn prompt(url: &str, session: &str, hosts: &[String], text: &str, lim
         ));
     }
     if !super::is_plain(session) {
-        return Err("the name of the session is none that fits an address".to_owned());
+        return Err("the session id does not fit in a URL".to_owned());
     }
     let body = json!({ "parts": [{ "type": "text", "text": text }] }).to_string();
     let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -33,11 +33,11 @@ pub(super) fn prompt(url: &str, session: &str, hosts: &[String], text: &str, lim
     match status {
         Some(200..=299) => Ok(()),
         Some(status) => Err(format!("the server answered with HTTP {status}")),
-        None => Err("what answered is no HTTP server".to_owned()),
+        None => Err("the response is not HTTP".to_owned()),
     }
 }
 
-/// Whether this is the address of another machine, one that the user named.
+/// Whether this is the address of another machine that the user has named.
 pub(super) fn is_remote(url: &str, hosts: &[String]) -> bool {
     server(url).is_ok_and(|server| !is_loopback(server.host) && hosts.iter().any(|known| known == server.host))
 }
@@ -53,7 +53,7 @@ struct Server<'u> {
 }
 
 fn server(url: &str) -> Result<Server<'_>, String> {
-    let wrong = || "its address is none of the form http://HOST:PORT".to_owned();
+    let wrong = || "its address is not of the form http://HOST:PORT".to_owned();
     let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
     let (place, prefix) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let (host, port) = match place.strip_prefix('[') {
@@ -67,7 +67,7 @@ fn server(url: &str) -> Result<Server<'_>, String> {
     Ok(Server { host, port: port.parse().map_err(|_| wrong())?, prefix: prefix.trim_end_matches('/') })
 }
 
-/// The status of the answer; `None` if it is no answer of HTTP.
+/// The status of the response; `None` if it is not HTTP.
 fn status_of(host: &str, port: u16, request: &str, until: Instant) -> std::io::Result<Option<u16>> {
     let left = || Some(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
     let mut tried = Err(std::io::ErrorKind::AddrNotAvailable.into());
@@ -83,7 +83,7 @@ fn status_of(host: &str, port: u16, request: &str, until: Instant) -> std::io::R
     let mut line = Vec::new();
     let mut byte = [0; 1];
     while line.len() < 64 && !line.ends_with(b"\n") {
-        // However slowly it comes, it must come in time.
+        // A slow response must still arrive in time.
         stream.set_read_timeout(left())?;
         if Instant::now() >= until || stream.read(&mut byte)? == 0 {
             break;

@@ -1,7 +1,7 @@
-//! Waking an idle agent: which ways there are to it, in which order they are tried, and what came of each.
+//! Wakes an idle agent: the ways to reach it, the order in which they are tried, and the outcome of each.
 //!
-//! A way never tells more than that it was asked: whether anybody heard the ring, only the mark on the mail can say. No way
-//! gets a word of a message. What is typed, written or passed on is one fixed line with numbers in it.
+//! A way only says that it was asked: whether the agent heard the ring, only the mark on the mail shows. No way gets
+//! any text of a message. What is typed, written or passed on is one fixed line with message numbers.
 
 pub mod coalesce;
 mod http;
@@ -26,25 +26,25 @@ pub use ring::{Program, Rung, RungOutcome, Startable, Starter, record};
 pub use round::{Answer, Asked, Later, wake};
 pub use waiter::{Place, is_waiting};
 
-/// How long one way may take.
+/// The timeout of one way.
 pub const LIMIT: Duration = Duration::from_secs(5);
 
-/// Numbers a ring names; the others it counts.
+/// Maximum number of messages that a ring names. The others are only counted.
 const NAMED_MAX: usize = 5;
 
-/// One ring: for whom, and for which mail.
+/// One ring of an agent for some mail.
 #[derive(Debug, Clone)]
 pub struct Ring {
     pub agent: Name,
-    /// The most urgent first; never empty.
+    /// Most urgent first; never empty.
     pub numbers: Vec<MessageNo>,
-    /// Where a command of the user's runs.
+    /// The folder in which the user's command runs.
     pub folder: PathBuf,
     pub limit: Duration,
 }
 
 impl Ring {
-    /// The one line that any way passes on.
+    /// The one line that every way passes on.
     pub fn text(&self) -> String {
         let named: Vec<String> = self.numbers.iter().take(NAMED_MAX).map(|number| format!("#{number}")).collect();
         let more = if self.numbers.len() > NAMED_MAX { ", …" } else { "" };
@@ -56,15 +56,18 @@ impl Ring {
     }
 }
 
-/// What came of one way.
+/// One way that was tried, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attempt {
+    /// The way.
     pub how: WakeWay,
+    /// Whether it accepted the request.
     pub outcome: WakeOutcome,
+    /// Why it failed; null if it did not.
     pub reason: Option<String>,
 }
 
-/// Tries the ways of a plan in their order, until one could be asked. How a program is started, the caller knows.
+/// Tries the ways of a plan in order, until one accepts the request. `spawn` starts a program of the agent.
 pub fn ring(plan: &Plan, ring: &Ring, spawn: &dyn Fn() -> Result<(), String>) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     for way in &plan.ways {
@@ -84,10 +87,10 @@ pub fn ring(plan: &Plan, ring: &Ring, spawn: &dyn Fn() -> Result<(), String>) ->
 }
 
 impl Way {
-    /// Asks, and comes back within the limit. The error is the reason it could not be asked.
+    /// Asks, and returns within the limit. The error is the reason it could not ask.
     fn ask(&self, ring: &Ring, spawn: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
         match self {
-            // It heard the bell, as every waiter does.
+            // The waiter has heard the bell already.
             Self::Rewake => Ok(()),
             Self::ClaudeSocket { path, token } => socket::write(path, token.as_deref(), &ring.text(), ring.limit),
             Self::CodexQueue { thread } => program::codex_queue(thread, ring),
@@ -99,14 +102,14 @@ impl Way {
     }
 }
 
-/// What is written down fits a line, whatever a program printed.
+/// Shortens the output of a program to one line for the record.
 fn one_line(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why");
     line.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).take(CHARS_MAX).collect()
 }
 
-/// A name for something inside another program, which it is handed as an argument or in an address.
+/// Whether an id of another program is safe in an argument and in a URL.
 fn is_plain(id: &str) -> bool {
     let fits = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
     (1..=128).contains(&id.len()) && id.starts_with(|sign: char| sign.is_ascii_alphanumeric()) && id.chars().all(fits)

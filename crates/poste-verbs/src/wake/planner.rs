@@ -1,4 +1,4 @@
-//! From what is known of an agent, the ways to it: what the session itself offers before what only looks like typing.
+//! Plans the ways to an agent: what its session offers comes before what only looks like typing.
 
 use std::path::PathBuf;
 
@@ -9,33 +9,33 @@ use poste_core::views::LiveSession;
 use super::http;
 use crate::live::Reach;
 
-/// As many ways as a plan can have: a session's own, tmux, a command.
+/// Maximum number of ways in a plan: the session's own, tmux, a command.
 pub const WAYS_MAX: u32 = 5;
 
-/// Everything that decides.
+/// Everything that a plan depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'k> {
-    /// The session the agent runs as, by the log.
+    /// The session the agent runs as, according to the log.
     pub session: Option<&'k LiveSession>,
-    /// A waiter of that session hears the bell, and will tell of this mail.
+    /// A waiter of that session hears the bell, and will report this mail.
     pub waiter: bool,
-    /// What the session's own hooks said of it.
+    /// The ways that the session's own hooks reported.
     pub reach: &'k Reach,
     /// Its own program may be started for this mail.
     pub spawn: bool,
-    /// A command of the user's that may be run.
+    /// The user's command, if it may be run.
     pub command: Option<&'k [String]>,
-    /// Hosts beside this machine that may be asked over HTTP.
+    /// Other hosts that may be asked over HTTP.
     pub hosts: &'k [String],
     /// Whether they may be asked from here: only dispatchers use the network.
     pub remote: bool,
 }
 
-/// Ways to an agent, the best first.
+/// Ways to an agent, best first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub ways: Vec<Way>,
-    /// What to say if there is none.
+    /// The reason if there is none.
     pub why_not: String,
 }
 
@@ -81,7 +81,7 @@ impl Way {
     }
 }
 
-/// A way may hold the key to a session.
+/// Shows only the kind of way, which may hold a session's token.
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.word().word())
@@ -96,9 +96,9 @@ pub fn plan(known: &Known<'_>) -> Plan {
             _ if session.elsewhere => {
                 format!("its session {} runs on another machine ({}), which rings it", session.id, session.host)
             }
-            Presence::Gone => format!("the process of its session {} is gone", session.id),
+            Presence::Gone => format!("the process of its session {} has ended", session.id),
             Presence::Unknown if session.process.is_some() => {
-                format!("its session {} runs elsewhere ({}), where nobody here can reach it", session.id, session.host)
+                format!("its session {} runs elsewhere ({}) and cannot be reached from here", session.id, session.host)
             }
             Presence::Running | Presence::Unknown => {
                 ways = into_session(known, session);
@@ -106,7 +106,7 @@ pub fn plan(known: &Known<'_>) -> Plan {
                     true => {
                         format!("the server of its session {} is on another host: a dispatcher asks it", session.id)
                     }
-                    false => format!("its session {} tells of no way to reach it", session.id),
+                    false => format!("its session {} reports no way to reach it", session.id),
                 }
             }
         },
@@ -119,7 +119,7 @@ pub fn plan(known: &Known<'_>) -> Plan {
     if known.spawn && !is_live {
         ways.push(Way::Spawn);
     }
-    // Whoever hears the bell needs no other ring; a command of the user's is for when nothing else is there.
+    // A session that hears the bell needs no other ring. The user's command comes last.
     if ways != [Way::Rewake] {
         ways.extend(known.command.map(|words| Way::Command { words: words.to_vec() }));
     }
@@ -139,7 +139,7 @@ fn into_session(known: &Known<'_>, session: &LiveSession) -> Vec<Way> {
     {
         ways.push(Way::OpenCode { url, session, hosts: known.hosts.to_vec() });
     }
-    // Only a pane that provably runs this very process is typed into.
+    // Only type into a pane that provably runs this process.
     if let (Some(tmux), Some(pane), Some(process)) = (&reach.tmux, &reach.tmux_pane, &session.process)
         && session.presence == Presence::Running
         && let Some(socket) = tmux_socket(tmux)
@@ -153,7 +153,7 @@ fn is_left_to_dispatcher(known: &Known<'_>) -> bool {
     !known.remote && known.reach.opencode_url.as_ref().is_some_and(|url| http::is_remote(url, known.hosts))
 }
 
-/// `TMUX` is the path of the socket, the server's process and a session, with commas between. A path may have some too.
+/// `TMUX` is the path of the socket, the server's pid and a session, separated by commas. The path may have commas too.
 fn tmux_socket(tmux: &str) -> Option<PathBuf> {
     let path = tmux.rsplitn(3, ',').nth(2).filter(|path| path.starts_with('/'))?;
     Some(PathBuf::from(path))

@@ -1,4 +1,4 @@
-//! Programs that ring for us: `codex queue`, and a command of the user's. No shell, a time limit, and nothing but numbers.
+//! Rings by running a program: `codex queue`, or the user's command. No shell, a timeout, and no text of messages.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Ring;
 
 pub(super) fn codex_queue(thread: &str, ring: &Ring) -> Result<(), String> {
     if !super::is_plain(thread) {
-        return Err("the name of the thread is none that codex could have given".to_owned());
+        return Err("the thread id is not a valid codex id".to_owned());
     }
     let text = ring.text();
     let mut task = Task::new("codex", ["queue", "--thread", thread, "--message", &text]);
@@ -20,11 +20,11 @@ pub(super) fn codex_queue(thread: &str, ring: &Ring) -> Result<(), String> {
 }
 
 pub(super) fn command(words: &[String], ring: &Ring) -> Result<(), String> {
-    let Some((program, arguments)) = words.split_first() else { return Err("it has no word".to_owned()) };
+    let Some((program, arguments)) = words.split_first() else { return Err("the command is empty".to_owned()) };
     let filled = arguments.iter().map(|word| fill(word, ring));
     let mut task = Task::new(program, filled);
     let mut environment = Environment::default();
-    // What a notification on a desktop needs.
+    // Needed by desktop notifications.
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
         environment.allow(name);
     }
@@ -38,7 +38,7 @@ fn fill(word: &str, ring: &Ring) -> String {
     TEMPLATES.iter().zip(values).fold(word.to_owned(), |word, (template, value)| word.replace(template, &value))
 }
 
-/// Runs it to its end. The error says what it said, or how it ended.
+/// Runs a program to its end. The error has its exit code and the first line it printed to stderr.
 pub(super) fn run(task: &mut Task, name: &str, limit: Duration) -> Result<Finished, String> {
     task.limit(limit).grace(Duration::from_millis(500));
     let finished = task.run().map_err(|error| error.to_string())?;
@@ -46,7 +46,7 @@ pub(super) fn run(task: &mut Task, name: &str, limit: Duration) -> Result<Finish
         return Ok(finished);
     }
     if finished.stopped == Some(Stopped::TimedOut) {
-        return Err(format!("{name} did not end within {} s", limit.as_secs_f32()));
+        return Err(format!("{name} timed out after {} s", limit.as_secs_f32()));
     }
     let said = String::from_utf8_lossy(&finished.stderr.bytes()).into_owned();
     let said = said.lines().map(str::trim).find(|line| !line.is_empty()).map(|line| format!(": {line}"));

@@ -1,4 +1,4 @@
-//! Ringing one agent: for which mail, when it is time, by which ways, and that it is written down.
+//! Rings one agent: selects the mail, decides when to ring, tries the ways and records the attempts.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,67 +20,70 @@ use super::{Attempt, LIMIT, Ring};
 use crate::actions::{self, Allowed};
 use crate::{Desk, Error, Kind, Result, secret};
 
-/// Mail that is looked at for one agent.
+/// Maximum number of messages that are considered for one agent.
 const LOOKED_AT_MAX: usize = 1_000;
-/// Attempts that are recorded at once.
+/// Attempts that are recorded in one batch.
 const RECORDS_AT_ONCE: usize = 50;
 
-/// What became of waking one agent.
+/// The outcome of waking one agent.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Rung {
-    /// Null: a message that waits for nobody who could be woken.
+    /// The agent; null for a message without an agent that could be woken.
     pub agent: Option<Name>,
+    /// Its session, if it has one.
     pub session: Option<Session>,
-    /// The mail it was rung for, the most urgent first.
+    /// Messages that it was rung for, most urgent first.
     pub numbers: Vec<MessageNo>,
+    /// What happened.
     pub outcome: RungOutcome,
-    /// Every way that was tried, in order.
+    /// Ways that were tried, in order.
     pub tried: Vec<Attempt>,
-    /// Why nothing was tried.
+    /// Why nothing was tried; otherwise null.
     pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RungOutcome {
-    /// A way was asked. Whether it was heard, `track` tells.
+    /// A way accepted the request. `track` shows whether it was heard.
     Requested,
+    /// No way worked.
     Failed,
-    /// It was rung for the same mail a moment ago.
+    /// It was rung for the same mail a moment ago, or is about to be.
     Covered,
-    /// Nothing waits for it.
+    /// No mail is waiting for it.
     Nothing,
 }
 
 impl Rung {
-    /// Nobody was rung.
+    /// The outcome of not ringing.
     fn not(who: &Sleeper, numbers: Vec<MessageNo>, outcome: RungOutcome, reason: String) -> Self {
         let session = who.session.as_ref().map(|session| session.id.clone());
         Self { agent: Some(who.agent.clone()), session, numbers, outcome, tried: Vec::new(), reason: Some(reason) }
     }
 
     pub(super) fn for_nobody(number: MessageNo) -> Self {
-        let reason = Some("it waits for nobody who could be woken".to_owned());
+        let reason = Some("it waits for no agent that could be woken".to_owned());
         let (agent, session, tried) = (None, None, Vec::new());
         Self { agent, session, numbers: vec![number], outcome: RungOutcome::Nothing, tried, reason }
     }
 }
 
-/// For what somebody is woken.
+/// Why an agent is woken.
 #[derive(Debug, Clone)]
 pub(super) enum Cause {
-    /// These messages and what rings by itself; none: everything that waits. If so wanted only what was not shown.
+    /// By hand: for these messages and mail that rings automatically; none: all waiting mail. Optionally only unseen.
     Asked { numbers: Vec<MessageNo>, only_unseen: bool },
-    /// What rings by itself: something was stored that does.
+    /// Automatically: mail was stored that rings.
     Stored,
 }
 
-/// Whoever can start programs for an agent that does not run.
+/// Starts programs for agents that are not running.
 pub trait Starter {
-    /// What would be started for this mail.
+    /// Finds what can be started for this mail.
     fn find(&self, office: &Office, agent: &Name, numbers: &[MessageNo]) -> Result<Startable>;
 
-    /// Starts it; it goes on by itself.
+    /// Starts the programs without waiting for them.
     fn start(&self, office: &Path, programs: &[Program]) -> Result<(), String>;
 }
 
@@ -88,7 +91,7 @@ pub trait Starter {
 #[derive(Debug, Default)]
 pub struct Startable {
     pub programs: Vec<Program>,
-    /// Something can be run for it, and is not.
+    /// Why a program that could be run is not started.
     pub why_not: Option<String>,
 }
 
@@ -107,14 +110,14 @@ pub(super) struct Ringing {
     /// Servers on other hosts may be asked.
     remote: bool,
     who: Sleeper,
-    /// While this is held, others leave their mail to this ring.
+    /// While this is held, other processes leave their mail to this ring.
     next: Option<Next>,
 }
 
-/// What came of a try to ring.
+/// The outcome of one try to ring.
 pub(super) enum Step {
     Rung(Rung),
-    /// It was rung a moment ago for something else: try again after this.
+    /// It was rung a moment ago for other mail: try again after this.
     Wait(Duration),
 }
 
@@ -128,7 +131,7 @@ impl Ringing {
         matches!(self.cause, Cause::Asked { .. })
     }
 
-    /// Rings, unless somebody else does or it is too soon.
+    /// Rings, unless another process does or it is too soon.
     pub(super) fn step(&mut self, desk: &mut Desk<'_>, starter: &dyn Starter) -> Result<Step> {
         let folder = desk.office.path()?.to_owned();
         if let Some(left) = self.left_to_others(desk.office)? {
@@ -137,25 +140,25 @@ impl Ringing {
         if !self.is_by_hand() && self.next.is_none() {
             self.next = self.asks_to_be_next(&folder)?;
             if self.next.is_none() {
-                let reason = "somebody else rings for it in a moment".to_owned();
+                let reason = "another process is about to ring it".to_owned();
                 return Ok(Step::Rung(Rung::not(&self.who, Vec::new(), RungOutcome::Covered, reason)));
             }
         }
         loop {
-            // Looked at anew before each ring: somebody may have seen to it meanwhile.
+            // Read again before each ring: the mail may have been handled in the meantime.
             let mail = self.waiting(desk.office)?;
             let not_rung = match mail.urgency() {
                 None => self.nothing(),
                 Some(urgency) => {
                     let turn = coalesce::turn(&folder, &self.agent, &mail.numbers(), urgency, self.is_by_hand());
-                    match turn.map_err(|error| self.unrung(&error))? {
+                    match turn.map_err(|error| self.ring_error(&error))? {
                         Turn::Covered { ago, how } => self.covered(&mail, ago, how),
                         Turn::Wait(left) => return Ok(Step::Wait(left)),
                         Turn::Now(bell) => return self.ring(desk, &folder, bell, starter).map(Step::Rung),
                     }
                 }
             };
-            // Those who came since the look, while the place was held, left their mail to this one.
+            // Processes that came since then, while the place was held, left their mail to this one.
             let had_the_place = self.next.take().is_some();
             if !had_the_place || !self.waiting(desk.office)?.has_more_than(&mail) {
                 return Ok(Step::Rung(not_rung));
@@ -168,11 +171,11 @@ impl Ringing {
     }
 
     fn ring(&mut self, desk: &mut Desk<'_>, folder: &Path, bell: Bell, starter: &dyn Starter) -> Result<Rung> {
-        // Whoever comes from now on rings next. The mail of those who came before is looked for once more.
+        // Processes that come from now on ring next. The mail of those that came before is read once more.
         drop(self.next.take());
         let mail = self.waiting(desk.office)?;
         let Some(urgency) = mail.urgency() else { return Ok(self.nothing()) };
-        // It may have been a while.
+        // The session may have changed while waiting.
         self.who = views::sleeper(desk.office.store(), &self.agent)?;
         if let Some(left) = self.left_to_others(desk.office)? {
             return Ok(left);
@@ -182,8 +185,8 @@ impl Ringing {
         let requested = attempts.iter().find(|attempt| attempt.outcome == WakeOutcome::Requested);
         let requested = requested.map(|attempt| attempt.how);
         let recorded = attempts.iter().try_for_each(|attempt| record(desk, &numbers, &self.agent, attempt));
-        // Noted whatever became of the records: it was rung.
-        bell.rang(requested, &numbers, urgency).map_err(|error| self.unrung(&error))?;
+        // Noted even if recording failed: the agent was rung.
+        bell.rang(requested, &numbers, urgency).map_err(|error| self.ring_error(&error))?;
         recorded?;
         Ok(Rung {
             agent: Some(self.agent.clone()),
@@ -202,7 +205,7 @@ impl Ringing {
         numbers: &[MessageNo],
         starter: &dyn Starter,
     ) -> Result<Vec<Attempt>> {
-        // After a send nobody is started: that is for a dispatcher, or for whoever asks for it.
+        // A send starts no program: only a dispatcher does, or `poste wake` by hand.
         let startable = match self.is_by_hand() {
             true => starter.find(office, &self.agent, numbers)?,
             false => Startable::default(),
@@ -222,8 +225,8 @@ impl Ringing {
         Ok(super::ring(&plan, &ring, &|| starter.start(folder, &startable.programs)))
     }
 
-    /// A ring that others have to make: a dispatcher if every way leads over the network, another machine if the session runs
-    /// there, nobody if it has none and mail alone rings. It is neither tried nor recorded, so that it stays owed.
+    /// A ring that is left to others: to a dispatcher if every way needs the network, to another machine if the session
+    /// runs there, to no one if an automatic ring finds no session. It is neither tried nor recorded, so it stays owed.
     fn left_to_others(&self, office: &Office) -> Result<Option<Rung>> {
         let session = self.who.session.as_ref();
         let plan = |remote: bool| actions::plan(office, &self.agent, session, None, Allowed { spawn: false, remote });
@@ -240,7 +243,7 @@ impl Ringing {
     }
 
     fn asks_to_be_next(&self, folder: &Path) -> Result<Option<Next>> {
-        coalesce::next(folder, &self.agent).map_err(|error| self.unrung(&error))
+        coalesce::next(folder, &self.agent).map_err(|error| self.ring_error(&error))
     }
 
     fn covered(&self, mail: &Waiting, ago: Duration, how: Option<WakeWay>) -> Rung {
@@ -252,18 +255,18 @@ impl Ringing {
 
     fn nothing(&self) -> Rung {
         let everything = matches!(self.cause, Cause::Asked { only_unseen: false, .. });
-        let what = if everything { "nothing waits" } else { "nothing waits unseen" };
+        let what = if everything { "no mail is waiting" } else { "no unseen mail is waiting" };
         Rung::not(&self.who, Vec::new(), RungOutcome::Nothing, what.to_owned())
     }
 
-    /// What is in the way of ringing somebody, beside the ways themselves.
-    fn unrung(&self, error: &io::Error) -> Error {
+    /// The error if an agent could not be rung for another reason than its ways.
+    fn ring_error(&self, error: &io::Error) -> Error {
         let agent = &self.agent;
         match error.kind() {
             io::ErrorKind::WouldBlock => {
-                Error::new(Kind::Busy, format!("somebody else rings {agent} and does not end"))
+                Error::new(Kind::Busy, format!("another process rings {agent} and does not finish"))
             }
-            _ => Error::internal(format!("that {agent} is rung cannot be noted: {error}")),
+            _ => Error::internal(format!("could not note the ring of {agent}: {error}")),
         }
     }
 
@@ -279,14 +282,14 @@ impl Ringing {
                 return Ok(Waiting(waiting));
             }
         }
-        // By the index of what is owed, not by a list that ends somewhere.
+        // From the index of owed mail, which has no limit.
         let owed = views::owed_mail(office.store(), &self.agent)?;
         waiting.extend(owed.into_iter().map(|number| (Urgency::Now, number)));
         Ok(Waiting(waiting))
     }
 }
 
-/// The mail an agent is rung for, the most urgent first.
+/// The mail an agent is rung for, most urgent first.
 struct Waiting(BTreeSet<(Urgency, MessageNo)>);
 
 impl Waiting {
@@ -303,7 +306,7 @@ impl Waiting {
     }
 }
 
-/// Writes down an attempt to wake somebody, on each of these messages. Those that somebody handled meanwhile are passed over.
+/// Records an attempt to wake an agent, on each of these messages. Messages handled in the meantime are skipped.
 pub fn record(desk: &mut Desk<'_>, numbers: &[MessageNo], agent: &Name, attempt: &Attempt) -> Result {
     let Attempt { how, outcome, reason } = attempt;
     // A program that failed may have printed anything.

@@ -1,4 +1,4 @@
-//! Waking everybody who is named, for whom a named message waits, or who is owed a ring.
+//! Wakes named agents, the recipients of named messages, or every agent that is owed a ring.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::ring::{Cause, Ringing, Rung, RungOutcome, Starter, Step};
 use crate::{Answered, Desk, Error, Result, actions, no_message, unknown_agent};
 
-/// Who is to be woken.
+/// Which agents to wake.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked {
     /// Names of agents, and numbers of messages; none: every agent that is owed a ring
     pub who: Vec<String>,
-    /// Only for what was not shown yet
+    /// Only for mail that was not shown yet
     pub unseen: bool,
-    /// For what was stored just now, by a process of its own. Then only agents are named.
+    /// A separate process rings for mail that was just stored. Then only agents are named.
     #[serde(skip)]
     pub apart: bool,
-    /// Also over the network, for a dispatcher.
+    /// Also use the network; for a dispatcher.
     #[serde(skip)]
     pub remote: bool,
     /// What the last answer left for later.
@@ -34,14 +34,14 @@ pub struct Asked {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// One for each agent, and for each message that waits for none.
+    /// Outcome for each agent, and for each message without an agent that could be woken.
     pub rung: Vec<Rung>,
-    /// Somebody was rung a moment ago for something else: ask again with this, once its time has come.
+    /// An agent was rung a moment ago for other mail: ask again with this once its time has come.
     #[serde(skip)]
     pub later: Option<Later>,
 }
 
-/// Rings that it is too soon for, and what came of the others.
+/// Rings that it is too soon for, and the outcome of the others.
 #[derive(Debug)]
 pub struct Later {
     /// How long to wait.
@@ -49,17 +49,17 @@ pub struct Later {
     round: Round,
 }
 
-/// A round of rings, as far as it has come.
+/// The progress of a round of rings.
 #[derive(Debug, Default)]
 struct Round {
     to_ring: Vec<Ringing>,
     rung: Vec<Rung>,
     errors: Vec<Error>,
-    /// Nobody was named.
+    /// No agent or message was named.
     is_for_all: bool,
 }
 
-/// Rings whoever is to be woken, as far as it is time to.
+/// Rings the agents that are to be woken and for which it is not too soon.
 pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<Answered<Answer>> {
     desk.agent()?;
     let mut round = match asked.later {
@@ -68,7 +68,7 @@ pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<
     };
     let mut wait: Option<Duration> = None;
     for mut ringing in std::mem::take(&mut round.to_ring) {
-        // Whatever is in the way of one is not in the way of the others.
+        // An error for one agent does not affect the others.
         match ringing.step(desk, starter) {
             Ok(Step::Rung(rung)) => round.rung.push(rung),
             Ok(Step::Wait(left)) => {
@@ -87,8 +87,8 @@ pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<
 impl Round {
     fn begin(desk: &Desk<'_>, asked: &Asked) -> Result<Self> {
         let is_for_all = asked.who.is_empty();
-        let Targets { mut agents, nobody, mut errors } = targets(desk.office, asked)?;
-        // Whoever rings anyway also rings for what somebody who died before its ring left behind.
+        let Targets { mut agents, without_agent, mut errors } = targets(desk.office, asked)?;
+        // A process that rings anyway also makes the rings of a process that died before its own.
         let owed = match is_for_all {
             true => views::owed_rings(desk.office.store(), desk.office.now()?)?,
             false if asked.apart => actions::lost_rings(desk.office)?,
@@ -108,7 +108,7 @@ impl Round {
                 Err(error) => errors.push(error),
             }
         }
-        Ok(Self { to_ring, rung: nobody.into_iter().map(Rung::for_nobody).collect(), errors, is_for_all })
+        Ok(Self { to_ring, rung: without_agent.into_iter().map(Rung::for_nobody).collect(), errors, is_for_all })
     }
 
     fn finish(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
@@ -117,7 +117,7 @@ impl Round {
             desk.say("no agent is owed a ring");
         }
         errors.extend(not_woken(&rung));
-        // The first is told in full, of the others what happened.
+        // The first error is reported in full, the others with their message only.
         let error = errors.into_iter().reduce(|first, other| first.cause(other.message));
         match error {
             Some(error) if rung.is_empty() && !is_for_all => Err(error),
@@ -131,17 +131,17 @@ fn not_woken(rung: &[Rung]) -> Option<Error> {
     let failed = || rung.iter().filter(|rung| rung.outcome == RungOutcome::Failed);
     let number = failed().find_map(|rung| rung.numbers.first())?;
     let names: Vec<&str> = failed().filter_map(|rung| rung.agent.as_ref()).map(Name::as_str).collect();
-    let error = Error::not_found(format!("no way to wake {} worked", names.join(", "))).code("not_woken");
+    let error = Error::not_found(format!("could not wake {}", names.join(", "))).code("not_woken");
     Some(error.hint(note!("the mail is kept for its next session or tool call; follow it: " [track, number = number])))
 }
 
-/// Whom to wake, each for which messages; none for all that wait.
+/// Which agents to wake, each for which messages; none: all waiting mail.
 #[derive(Default)]
 struct Targets {
     agents: BTreeMap<Name, Vec<MessageNo>>,
-    /// Messages that wait for nobody.
-    nobody: Vec<MessageNo>,
-    /// What was named and is not there.
+    /// Messages without an agent that could be woken.
+    without_agent: Vec<MessageNo>,
+    /// Errors for names and numbers that do not exist.
     errors: Vec<Error>,
 }
 
@@ -154,7 +154,7 @@ fn targets(office: &Office, asked: &Asked) -> Result<Targets> {
         if let Some(number) = number.ok().filter(|_| !asked.apart) {
             match sleepers(office, number)? {
                 None => targets.errors.push(no_message(number)),
-                Some(sleepers) if sleepers.is_empty() => targets.nobody.push(number),
+                Some(sleepers) if sleepers.is_empty() => targets.without_agent.push(number),
                 Some(sleepers) => {
                     for sleeper in sleepers {
                         targets.agents.entry(sleeper).or_default().push(number);
@@ -181,11 +181,11 @@ fn active(office: &Office, word: &str) -> Result<Name> {
     }
 }
 
-/// Whom a message waits for; `None`: there is no such message.
+/// The agents that a message waits for; `None`: the message does not exist.
 fn sleepers(office: &Office, number: MessageNo) -> Result<Option<Vec<Name>>> {
     match views::sleepers(office.store(), number)? {
         Some(sleepers) => Ok(Some(sleepers.into_iter().map(|sleeper| sleeper.agent).collect())),
-        // It may be archived, where nothing waits any more.
+        // It may be archived: then it waits for no agent.
         None => Ok(views::track(office.store(), number, office.now()?)?.map(|_| Vec::new())),
     }
 }

@@ -1,8 +1,8 @@
-//! The waiter of a session: the one process that waits on its behalf, and how others see that it is there. It holds a lock for as
-//! long as it runs.
+//! The waiter of a session: the one process that waits on its behalf. It holds a lock while it runs, which shows others
+//! that it is there.
 //!
-//! Programs start one at every turn, end each after a while and look after none. So the newest has the place: it says in the
-//! file of the lock which one it is, and whoever has the lock gives way.
+//! Agent programs start a waiter at every turn, end each after a while and keep track of none. So the newest one gets
+//! the place: it writes its number into the lock file, and the holder of the lock gives way.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,23 +17,23 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::live;
 
-/// Longer than a waiter takes to give way that is not stopped or stuck, also one whose ring was lost. Whoever asks whether
-/// one waits has the lock for a moment, too.
+/// Longer than a working waiter takes to give way, even if its ring was lost. A process that checks for a waiter also
+/// holds the lock for a moment.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 16;
 
-/// The place of the waiter. It is free when this is dropped.
+/// The place of the waiter. Dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     _lock: Locked,
     path: PathBuf,
-    /// Which waiter of the session it is, counted.
+    /// The number of this waiter within the session.
     pub nth: u64,
 }
 
 impl Place {
-    /// Takes the place from whoever has it; or takes it again, if it was had before as the waiter of that number. `None`: a
-    /// newer one has it, or the one before does not give way.
+    /// Takes the place from its holder; or takes it again, for a waiter that held it under that number. `None`: a newer
+    /// waiter has it, or the holder does not give way.
     pub fn take(office: &Path, agent: &Name, session: &Session, had_as: Option<u64>) -> io::Result<Option<Self>> {
         live::make_folder(office)?;
         let path = path(office, session);
@@ -43,7 +43,7 @@ impl Place {
             return Ok(None);
         }
         announce(&live::lock_file(&path)?, nth)?;
-        // Whoever has the place waits for mail of the agent, and asks then whether it is to go.
+        // The holder waits for mail of the agent, and checks then whether it has to give way.
         wake(office, Concern::Agent(agent.clone()));
         // A newer waiter may get the lock first and keep it.
         for _ in 0..TRIES {
@@ -58,7 +58,7 @@ impl Place {
         Ok(None)
     }
 
-    /// Whether a newer waiter came.
+    /// Whether a newer waiter wants the place.
     pub fn is_wanted(&self) -> bool {
         newest(&self.path) > self.nth
     }
@@ -72,7 +72,7 @@ fn announce(file: &File, nth: u64) -> io::Result<()> {
     file.write_all_at(format!("{nth:<20}\n").as_bytes(), 0)
 }
 
-/// The newest that came; 0: none.
+/// The number of the newest waiter; 0: none.
 fn newest(path: &Path) -> u64 {
     let mut text = [0; 20];
     let read = open(path).and_then(|file| file.read_exact_at(&mut text, 0));
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether a session's own waiter hears the bell. The lock is touched for a moment to find out.
+/// Whether a session has a waiter that hears the bell. Finding out takes the lock for a moment.
 pub fn is_waiting(office: &Path, session: &Session) -> bool {
     let Ok(file) = open(&path(office, session)) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK)
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_is_there_as_long_as_it_has_the_place() {
+    fn a_waiter_is_found_while_it_holds_the_place() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         assert!(!is_waiting(office.path(), &session));
-        let place = Place::take(office.path(), &agent(), &session, None).expect("asked").expect("nobody has it");
+        let place = Place::take(office.path(), &agent(), &session, None).expect("asked").expect("the place is free");
         assert!(is_waiting(office.path(), &session));
         drop(place);
-        assert!(!is_waiting(office.path(), &session), "a lock that was left behind is no waiter");
+        assert!(!is_waiting(office.path(), &session), "a leftover lock file is not a waiter");
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         let take = |had_as| Place::take(office.path(), &agent(), &session, had_as).expect("asked");
-        let first = take(None).expect("nobody has it");
+        let first = take(None).expect("the place is free");
         assert!(!first.is_wanted());
         std::thread::scope(|scope| {
             let second = scope.spawn(|| take(None));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_asks_keeps_nobody_from_waiting() {
+    fn checking_for_a_waiter_keeps_none_from_waiting() {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         drop(Place::take(office.path(), &agent(), &session, None));

@@ -1,4 +1,4 @@
-//! Lists the messages that rules could not tell of.
+//! Lists the messages whose notification failed for good.
 
 use poste_core::text::Label;
 use poste_core::views::{self, UntoldView};
@@ -10,13 +10,12 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only of this rule
+    /// Only failed notifications of this rule
     pub rule: Option<Label>,
     /// Maximum number of messages
     pub limit: u16,
 }
 
-/// How many are listed unless a number is given.
 pub const LIMIT_DEFAULT: u16 = 50;
 pub const LIMIT_MAX: u16 = 1000;
 
@@ -28,8 +27,9 @@ impl Default for Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Notifications that failed for good.
     pub letters: Vec<UntoldView>,
-    /// Beyond the limit.
+    /// Number of further ones, beyond the limit.
     pub more: usize,
 }
 
@@ -42,8 +42,8 @@ impl Verb for Input {
         input::check_limit(self.limit, LIMIT_MAX)?;
         let (letters, more) = views::untold(desk.office.store(), self.rule.as_ref(), self.limit.into())?;
         match letters.is_empty() {
-            true => desk.say("nothing waits that could not be told"),
-            false => desk.say(note!("try again: " [watch retry, rule = "RULE"])),
+            true => desk.say("no failed notifications"),
+            false => desk.say(note!("retry: " [watch retry, rule = "RULE"])),
         }
         if more > 0 {
             let all = (letters.len() + more).min(LIMIT_MAX.into());

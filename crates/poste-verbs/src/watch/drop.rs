@@ -1,4 +1,4 @@
-//! Decides that a rule will not tell of a message any more.
+//! Drops a failed notification, so that it is not retried.
 
 use poste_core::log::{HandlerSettle, Intent, MessageNo, Settling};
 use poste_core::text::{Label, RecordId};
@@ -10,16 +10,20 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
+    /// Name of the rule
     pub rule: Label,
-    /// The message's number
+    /// Number of the message
     pub number: MessageNo,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
 }
 
 /// The answer of `watch drop` and `watch test`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Name of the rule.
     pub rule: Label,
+    /// Number of the message; null for a test.
     pub message: Option<MessageNo>,
     /// `sent` or `dropped`.
     pub what: &'static str,

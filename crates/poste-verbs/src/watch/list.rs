@@ -11,26 +11,30 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only these
+    /// Names of the rules to list; none: all
     pub rules: Vec<Label>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// The rules that were asked for.
     pub rules: Vec<RuleLine>,
 }
 
-/// A rule as a file has it.
+/// A rule, as its file defines it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleLine {
+    /// Name of the rule.
     pub rule: Label,
+    /// Kind of its handler.
     pub handler: String,
-    /// The file it stands in, and where.
+    /// File that defines the rule.
     pub file: String,
+    /// Line of the rule in that file.
     pub line: usize,
-    /// Whether it is run here; otherwise nobody trusts its file.
+    /// Whether the rule may run here; false if its file is not trusted.
     pub runs: bool,
-    /// What it needs and does not find. A surface that can look for secrets says so.
+    /// What the rule needs and cannot find, such as a secret; null if nothing is known to be missing.
     pub missing: Option<String>,
     #[serde(skip)]
     pub config: HandlerConfig,

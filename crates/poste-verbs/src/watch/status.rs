@@ -1,4 +1,4 @@
-//! Shows how far each rule has come, who sees to it, and how much it could not tell.
+//! Shows the progress of each rule, the agent that holds it, and the number of its failed notifications.
 
 use poste_core::text::Label;
 use poste_core::views::{self, HandlerView};
@@ -14,16 +14,18 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Rules of the files, then those that no file defines any more.
     pub rules: Vec<RuleStatus>,
 }
 
-/// A rule, how far it has come, or that nobody ever saw to it.
+/// A rule and its progress.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RuleStatus {
+    /// Name of the rule.
     pub rule: Label,
-    /// Null: it stands in no file any more.
+    /// Kind of its handler; null if no file defines the rule any more.
     pub handler: Option<String>,
-    /// Null: nobody saw to it yet.
+    /// Progress of the rule; null if it has never run.
     pub seen_to: Option<HandlerView>,
 }
 

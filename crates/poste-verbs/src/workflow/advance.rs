@@ -1,4 +1,4 @@
-//! Goes on with workflows, one or all: for an office that nobody dispatches, and for whoever waits for one.
+//! Advances workflows, one or all: for an office without a dispatcher, and for a command that waits for one.
 
 use poste_core::MessageNo;
 use poste_core::text::Label;
@@ -11,19 +11,19 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Only this one
+    /// Advance only this workflow; default: all open ones
     pub workflow: Option<Label>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
-    /// How much was said to the log.
+    /// Number of records that were written.
     pub records: usize,
-    /// Workflows that are not over.
+    /// Number of workflows that are still open.
     pub open: usize,
-    /// The messages of steps that were sent.
+    /// Messages that were sent for steps.
     pub sent: Vec<MessageNo>,
-    /// What cannot be gone on with, and why.
+    /// Steps and workflows that could not be advanced, and why.
     pub waiting: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Decides what a step of a workflow waits for: with its first choice, or another one it offers.
+//! Decides the approval that a step of a workflow waits for: with its first choice, or another one.
 
 use poste_core::MessageNo;
 use poste_core::store::tables::{TaskState, WorkflowState};
@@ -15,16 +15,17 @@ use crate::{Access, Answered, Desk, Error, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What it is called, for example review-1
+    /// Name of the workflow, such as review-1
     pub workflow: Label,
-    /// The step, if more than one waits
+    /// Step to decide; needed if more than one waits
     pub step: Option<Label>,
-    /// Another choice than the first
+    /// Choice to make; default: the first
     pub choice: Option<Word>,
-    /// A word to whoever asked, Markdown
+    /// Note to the asker, in Markdown
     #[serde(default, deserialize_with = "input::bytes")]
     #[schemars(with = "String", extend("default" = ""))]
     pub note: Vec<u8>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -42,7 +43,7 @@ impl Verb for Input {
     }
 }
 
-/// The one question that is open, and its first choice.
+/// The one pending approval, and its first choice.
 fn question(view: &WorkflowView, step: Option<&Label>) -> Result<(MessageNo, Word)> {
     let mut asked: Vec<(&Label, MessageNo, &Word)> = Vec::new();
     for it in view.steps.iter().filter(|it| step.is_none_or(|step| it.key == *step)) {
@@ -53,17 +54,17 @@ fn question(view: &WorkflowView, step: Option<&Label>) -> Result<(MessageNo, Wor
     match asked.as_slice() {
         [(_, number, first)] => Ok((*number, (*first).clone())),
         [] => {
-            let error = Error::refused(format!("nothing of that waits for a decision in {workflow}"))
+            let error = Error::refused(format!("no step waits for a decision in {workflow}"))
                 .code("nothing_to_do")
-                .hint(note!("see how it stands: " [workflow show, workflow = workflow]));
+                .hint(note!("see its state: " [workflow show, workflow = workflow]));
             Err(match view.state == WorkflowState::Failed {
-                true => error.hint(note!("let what failed try again: " [workflow retry, workflow = workflow])),
+                true => error.hint(note!("retry failed steps: " [workflow retry, workflow = workflow])),
                 false => error,
             })
         }
         several => {
             let keys: Vec<String> = several.iter().map(|(key, number, _)| format!("{key} (#{number})")).collect();
-            let error = Error::usage(format!("several wait for a decision: {}", keys.join(", ")));
+            let error = Error::usage(format!("several steps wait for a decision: {}", keys.join(", ")));
             Err(error.hint(note!(
                 "name the step: " [workflow approve, workflow = workflow, step = "STEP"] ", or: " [approve, number = "N"]
             )))

@@ -1,4 +1,4 @@
-//! Ends a workflow; what is open of it goes back.
+//! Cancels a workflow, and returns its open deliveries.
 
 use poste_core::log::{Intent, WorkflowEnd, WorkflowEnding};
 use poste_core::text::{Label, RecordId};
@@ -12,10 +12,11 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What it is called, for example review-1
+    /// Name of the workflow, such as review-1
     pub workflow: Label,
-    /// Why
+    /// Reason for cancelling it
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

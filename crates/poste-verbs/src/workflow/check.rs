@@ -1,4 +1,4 @@
-//! What a definition cannot be run with: steps that wait for themselves, names of nothing, values that are not there.
+//! Checks whether a definition can run: steps that wait for each other, unknown names, values that are not available.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,13 @@ use super::definition::{Definition, ForEach, OnFail, Step, Target, line_of};
 use super::source::{Format, problem};
 use super::words::Reference;
 
-/// Whom a step can be sent to: an agent that is there, or a group that has somebody in it.
+/// Which addresses a step can be sent to: registered agents, and groups with members.
 pub trait Known {
-    /// Why nobody would get it; none if somebody would.
+    /// Why no agent would get it; `None` if one would.
     fn missing(&self, address: &Address) -> Option<String>;
 }
 
-/// For a definition alone: everybody might be there.
+/// For a definition without an office: every address may exist.
 #[derive(Debug, Clone, Copy)]
 pub struct Anybody;
 
@@ -26,20 +26,20 @@ impl Known for Anybody {
     }
 }
 
-/// Reads a definition and checks it: the definition if it can be run, and everything that is wrong, from top to bottom.
+/// Reads and checks a definition. Returns it if it can run, and all problems from top to bottom.
 pub fn lint(text: &str, format: Format, name: &Label, known: &dyn Known) -> (Option<Definition>, Vec<Problem>) {
     let (definition, mut problems) = Definition::read(text, format, name);
     let Some(mut definition) = definition else { return (None, problems) };
     let mut lint = Lint { text, problems: Vec::new() };
     lint.names(&definition);
     lint.order(&definition);
-    // Where a name or the order is wrong, what comes before what is not known, and is complained of only once.
+    // If a name or the order is wrong, it is unknown which step comes first, and that is reported only once.
     let in_order = problems.is_empty() && lint.problems.is_empty();
     if in_order {
         lint.loops(&mut definition);
     }
     lint.values(&definition, in_order);
-    lint.people(&definition, known);
+    lint.recipients(&definition, known);
     problems.append(&mut lint.problems);
     problems.sort();
     problems.dedup();
@@ -59,14 +59,14 @@ impl Lint<'_> {
     fn unknown(&mut self, definition: &Definition, line: usize, what: &str, key: &Label) {
         let near = nearest(key.as_str(), definition.steps.iter().map(|step| step.key.as_str()));
         let hint = near.first().map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        self.say(line, format!("{what} {key}, which is no step{hint}"));
+        self.say(line, format!("{what} {key}, which is not a step{hint}"));
     }
 
-    /// Every step that is named is there, once.
+    /// Reports unknown and duplicate steps.
     fn names(&mut self, definition: &Definition) {
         for (index, step) in definition.steps.iter().enumerate() {
             if let Some(first) = definition.steps[..index].iter().find(|other| other.key == step.key) {
-                self.say(step.line, format!("step {} is there already, on line {}", step.key, first.line));
+                self.say(step.line, format!("step {} is already defined on line {}", step.key, first.line));
             }
             for (need, line) in &step.needs {
                 if definition.index(need).is_none() {
@@ -76,10 +76,10 @@ impl Lint<'_> {
             if let OnFail::Instead(other) = &step.on_fail {
                 let line = step.on_fail_line;
                 if definition.index(other).is_none() {
-                    let what = format!("on_fail of step {} is fail, skip, ask or a step, and it is", step.key);
+                    let what = format!("on_fail of step {} must be fail, skip, ask or a step, but is", step.key);
                     self.unknown(definition, line, &what, other);
                 } else if *other == step.key {
-                    self.say(line, format!("step {other} cannot stand in for itself; retries = N tries it again"));
+                    self.say(line, format!("step {other} cannot replace itself; to retry it, use retries = N"));
                 }
             }
             if let Some((again, line)) = &step.again
@@ -90,18 +90,18 @@ impl Lint<'_> {
         }
     }
 
-    /// Nothing waits for itself.
+    /// Reports steps that wait for each other, and steps that are never reached.
     fn order(&mut self, definition: &Definition) {
         let graph = Graph::of(definition);
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for index in 0..definition.steps.len() {
-            let Some(circle) = graph.circle(index) else { continue };
-            // A circle is told once, at its first step.
-            if circle.iter().any(|step| told.contains(step)) {
+            let Some(cycle) = graph.cycle(index) else { continue };
+            // A cycle is reported once, at its first step.
+            if cycle.iter().any(|step| reported.contains(step)) {
                 continue;
             }
-            told.extend(circle.iter().copied());
-            let keys: Vec<&str> = circle.iter().map(|step| definition.steps[*step].key.as_str()).collect();
+            reported.extend(cycle.iter().copied());
+            let keys: Vec<&str> = cycle.iter().map(|step| definition.steps[*step].key.as_str()).collect();
             let first = &definition.steps[index];
             let line = first.needs.first().map_or(first.line, |(_, line)| *line);
             self.say(line, format!("these steps wait for each other: {} → {}", keys.join(" → "), keys[0]));
@@ -111,12 +111,12 @@ impl Lint<'_> {
                 && when.references().next().is_none()
                 && !when.holds(&|_| String::new())
             {
-                self.say(*line, format!("step {} is never reached: its condition never holds", step.key));
+                self.say(*line, format!("step {} is never reached: its condition is always false", step.key));
             }
         }
     }
 
-    /// What a loop runs again, and that nothing begins in the middle of it.
+    /// Finds the steps of each loop, and reports steps that depend on the middle of one.
     fn loops(&mut self, definition: &mut Definition) {
         let graph = Graph::of(definition);
         let mut taken: Vec<Option<usize>> = vec![None; definition.steps.len()];
@@ -142,7 +142,7 @@ impl Lint<'_> {
                     after && before
                 })
                 .collect();
-            // Who stands in for a step of the loop is in it too.
+            // A replacement for a step of the loop is in the loop too.
             let instead = |index: &usize| match &definition.steps[*index].on_fail {
                 OnFail::Instead(other) => definition.index(other),
                 _ => None,
@@ -153,7 +153,7 @@ impl Lint<'_> {
             for index in &body {
                 if let Some(other) = taken[*index].replace(end) {
                     let (shared, other) = (definition.steps[*index].key.clone(), definition.steps[other].key.clone());
-                    self.say(line, format!("step {shared} is in the loops of {other} and {key}; it can be in one"));
+                    self.say(line, format!("step {shared} is in the loops of {other} and {key}; only one is allowed"));
                 }
             }
             for outside in (0..definition.steps.len()).filter(|index| !body.contains(index)) {
@@ -171,28 +171,28 @@ impl Lint<'_> {
         }
     }
 
-    /// Every value a text or a condition speaks of is there when it is read.
+    /// Reports values that are not available to the text or condition that uses them.
     fn values(&mut self, definition: &Definition, in_order: bool) {
         let graph = in_order.then(|| Graph::of(definition));
         for (index, step) in definition.steps.iter().enumerate() {
-            let mut spoken: Vec<(&'static str, usize, Reference, bool)> = Vec::new();
+            let mut used: Vec<(&'static str, usize, Reference, bool)> = Vec::new();
             let texts = [("title", &step.title), ("expect", &step.expect)];
             for (what, template) in texts {
-                spoken.extend(template.iter().flat_map(|template| {
+                used.extend(template.iter().flat_map(|template| {
                     template.references().map(move |reference| (what, step.line, reference.clone(), false))
                 }));
             }
             let request = step.request.references();
-            spoken.extend(request.map(|reference| ("request", step.request_line, reference.clone(), false)));
+            used.extend(request.map(|reference| ("request", step.request_line, reference.clone(), false)));
             for (what, condition, own) in [("when", &step.when, false), ("until", &step.until, true)] {
-                spoken.extend(condition.iter().flat_map(|(condition, line)| {
+                used.extend(condition.iter().flat_map(|(condition, line)| {
                     condition.references().map(move |reference| (what, *line, reference.clone(), own))
                 }));
             }
             if let Some((ForEach::Value(reference), line)) = &step.for_each {
-                spoken.push(("for_each", *line, reference.clone(), false));
+                used.push(("for_each", *line, reference.clone(), false));
             }
-            for (what, line, reference, own) in spoken {
+            for (what, line, reference, own) in used {
                 if let Some(why) = self.missing(definition, graph.as_ref(), index, what, &reference, own) {
                     let line = line_of(self.text, line, &reference.to_string());
                     self.say(line, format!("step {}, {what}: {why}", step.key));
@@ -235,21 +235,21 @@ impl Lint<'_> {
                 let is_there = graph.is_before(other, index) || (own && other == index) || same_loop;
                 (!is_there).then(|| {
                     format!(
-                        "step {key} does not come before {}: name it in needs, directly or through others",
+                        "step {key} does not come before {}: add it to needs, directly or through other steps",
                         step.key
                     )
                 })
             }
             Reference::Item | Reference::Index if step.for_each.is_none() || what == "for_each" || what == "when" => {
-                Some(format!("{reference} is for a text of a step with for_each"))
+                Some(format!("{reference} is only available in texts of a step with for_each"))
             }
-            Reference::Item | Reference::Index if own => Some(format!("{reference} is of one item, until is of all")),
+            Reference::Item | Reference::Index if own => Some(format!("{reference} is for one item, until for all")),
             _ => None,
         }
     }
 
-    /// Somebody gets it.
-    fn people(&mut self, definition: &Definition, known: &dyn Known) {
+    /// Reports addresses that no agent would get mail for.
+    fn recipients(&mut self, definition: &Definition, known: &dyn Known) {
         for Step { key, to, to_line, .. } in &definition.steps {
             let Target::Address(address) = to else { continue };
             if let Some(why) = known.missing(address) {
@@ -265,7 +265,7 @@ impl Lint<'_> {
     }
 }
 
-/// Who waits for whom: by needs, and a stand-in for whom it stands in for.
+/// Which steps each step waits for: those it needs, and those it replaces.
 struct Graph(Vec<Vec<usize>>);
 
 impl Graph {
@@ -284,7 +284,7 @@ impl Graph {
         Self(waits)
     }
 
-    /// Whether a step is over before another one begins.
+    /// Whether a step ends before another one begins.
     fn is_before(&self, earlier: usize, later: usize) -> bool {
         let mut seen = BTreeSet::new();
         let mut left = self.0[later].clone();
@@ -299,8 +299,8 @@ impl Graph {
         false
     }
 
-    /// The way from a step back to itself, if there is one.
-    fn circle(&self, start: usize) -> Option<Vec<usize>> {
+    /// The path from a step back to itself, if there is one.
+    fn cycle(&self, start: usize) -> Option<Vec<usize>> {
         let mut from = vec![None; self.0.len()];
         let mut left = vec![start];
         let mut seen = BTreeSet::new();

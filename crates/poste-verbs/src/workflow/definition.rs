@@ -1,4 +1,4 @@
-//! A definition: what it says, and everything that is wrong with how it is written.
+//! Reads a definition, and reports every problem in how it is written.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -13,23 +13,23 @@ use poste_core::vocabulary::Priority;
 use super::source::{self, Format, Node, Value, problem};
 use super::words::{Condition, Reference, Template};
 
-/// Steps with agents, in an order.
+/// A workflow as its file defines it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     pub name: Label,
     pub title: String,
-    /// Who is asked and told; otherwise whoever starts it.
+    /// The agent that is asked and notified; default: the one that starts the workflow.
     pub lead: Option<Name>,
     pub inputs: Vec<Input>,
     pub steps: Vec<Step>,
 }
 
-/// Something it is given when it starts.
+/// A value that is given when the workflow starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     pub name: String,
     pub about: Option<String>,
-    /// Without one it must be given.
+    /// Without a default the input is required.
     pub default: Option<String>,
     pub line: usize,
 }
@@ -48,9 +48,9 @@ pub struct Step {
     pub when: Option<(Condition, usize)>,
     pub for_each: Option<(ForEach, usize)>,
     pub until: Option<(Condition, usize)>,
-    /// Where its loop begins; itself when it says nothing.
+    /// The step its loop begins with; default: this step.
     pub again: Option<(Label, usize)>,
-    /// What runs again with it: found by `check`, which see.
+    /// The steps of its loop, found by `check`.
     pub body: Vec<Label>,
     pub max_rounds: u32,
     pub retries: u32,
@@ -59,16 +59,16 @@ pub struct Step {
     pub on_fail_line: usize,
     pub kind: TypeName,
     pub priority: Option<Priority>,
-    /// Whether what it came to is waited for as an answer.
+    /// Whether its message wants a response.
     pub answer: bool,
     pub ask: Option<Ask>,
 }
 
-/// Who does it, or decides it.
+/// Who does a step, or approves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     Address(Address),
-    /// Who leads the workflow.
+    /// The lead of the workflow.
     Lead,
 }
 
@@ -78,7 +78,7 @@ pub enum ForEach {
     Value(Reference),
 }
 
-/// What becomes of the workflow when a step fails for good.
+/// What to do when a step has failed for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnFail {
     Fail,
@@ -87,7 +87,7 @@ pub enum OnFail {
     Instead(Label),
 }
 
-/// A step that somebody decides instead of doing it.
+/// The approval of a step that is decided instead of done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     pub choices: Vec<Word>,
@@ -125,12 +125,12 @@ const STEP_KEYS: &[&str] = &[
 const TOP_KEYS: &[&str] = &["name", "title", "lead", "inputs", "step", "steps"];
 const INPUT_KEYS: &[&str] = &["about", "default"];
 
-/// How often a loop runs when its definition does not say.
+/// The default of `max_rounds`.
 const ROUNDS_DEFAULT: u32 = 5;
 
 impl Definition {
-    /// Reads a definition; `name` is what its file is called. Everything that is wrong with it is said at once, and
-    /// what can be read is returned even so, for the checks that come after.
+    /// Reads a definition; `name` is the name of its file. Reports all problems at once, and returns what could be
+    /// read, for later checks.
     pub fn read(text: &str, format: Format, name: &Label) -> (Option<Self>, Vec<Problem>) {
         if text.len() > limits::WORKFLOW_BYTES_MAX {
             let why = format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX);
@@ -173,14 +173,14 @@ impl Reader<'_> {
         self.problems.push(problem(Some(line), message));
     }
 
-    /// What was read, or what is wrong with it.
+    /// Returns what was read, or reports what is wrong with it.
     fn check<T>(&mut self, line: usize, what: &str, read: Result<T, impl Display>) -> Option<T> {
         read.map_err(|why| self.say(line, format!("{what}: {why}"))).ok()
     }
 
     fn table<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let Value::Table(entries) = &node.value else {
-            self.say(node.line, format!("{what} is a table, not {}", node.value.kind()));
+            self.say(node.line, format!("{what} must be a table, not {}", node.value.kind()));
             return None;
         };
         for (key, line, _) in entries {
@@ -203,7 +203,7 @@ impl Reader<'_> {
         for key in ["step", "steps"] {
             let Some(node) = fields.get(key) else { continue };
             let Value::List(list) = &node.value else {
-                self.say(node.line, format!("{key} is a list of steps, not {}", node.value.kind()));
+                self.say(node.line, format!("{key} must be a list of steps, not {}", node.value.kind()));
                 continue;
             };
             for item in list {
@@ -211,7 +211,7 @@ impl Reader<'_> {
             }
         }
         if steps.is_empty() && self.problems.is_empty() {
-            self.say(1, "a workflow without steps does nothing; the first one begins with [[step]]");
+            self.say(1, "a workflow needs at least one step; begin it with [[step]]");
         }
         if steps.len() > limits::WORKFLOW_STEPS_MAX {
             self.say(1, format!("a workflow has at most {} steps", limits::WORKFLOW_STEPS_MAX));
@@ -225,11 +225,11 @@ impl Reader<'_> {
         for (name, line, node) in fields.0 {
             let line = *line;
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
-                self.say(line, format!("{} is no name of an input: letters, digits, _ and -", quoted(name)));
+                self.say(line, format!("{} is not a valid input name: use letters, digits, _ and -", quoted(name)));
                 continue;
             }
             let (about, default) = match &node.value {
-                // `topic = "testing"`: with a default and nothing else.
+                // `topic = "testing"` is short for a default.
                 Value::Text(_) | Value::Whole(_) | Value::Flag(_) | Value::List(_) => (None, self.input_text(node)),
                 Value::Table(_) => match self.table(node, "an input", INPUT_KEYS) {
                     Some(fields) => {
@@ -245,7 +245,7 @@ impl Reader<'_> {
         inputs
     }
 
-    /// A text; a list becomes the lines of one.
+    /// The value of an input as a text; a list as JSON.
     fn input_text(&mut self, node: &Node) -> Option<String> {
         match &node.value {
             Value::Text(text) => Some(text.clone()),
@@ -256,7 +256,7 @@ impl Reader<'_> {
                 serde_json::to_string(&texts).ok()
             }
             Value::Table(_) | Value::Other => {
-                self.say(node.line, "an input is a text, a number, true, false, or a list of texts");
+                self.say(node.line, "an input must be a string, a number, true, false, or a list of strings");
                 None
             }
         }
@@ -270,7 +270,7 @@ impl Reader<'_> {
         };
         let key: Label = self.parsed(key_node, "key")?;
         if key.as_str().contains(['.', ':']) {
-            self.say(key_node.line, format!("the key {key} has a dot or a colon, which texts could not name"));
+            self.say(key_node.line, format!("the key {key} has a dot or a colon, so texts cannot refer to it"));
         }
         let shown = format!("step {key}");
         let ask = self.ask(&fields, &shown);
@@ -278,24 +278,24 @@ impl Reader<'_> {
         let request = self.template(&fields, "request");
         let request_line = fields.get("request").map_or(node.line, |node| node.line);
         if request.is_none() && fields.get("request").is_none() {
-            self.say(node.line, format!("{shown} has no request: what is asked of {to_name}", to_name = name_of(&to)));
+            self.say(node.line, format!("{shown} has no request, the task for {to_name}", to_name = name_of(&to)));
         }
         let until = self.condition(&fields, "until");
         let again = fields.get("again").and_then(|node| Some((self.parsed(node, "again")?, node.line)));
         if let Some((_, line)) = again.as_ref().filter(|_| until.is_none()) {
-            self.say(*line, format!("{shown} says where its loop begins and not until when: give it until"));
+            self.say(*line, format!("{shown} has again but no until"));
         }
         let rounds = self.count(&fields, "max_rounds", 2, limits::WORKFLOW_ROUNDS_MAX);
         if let (Some(node), None) = (fields.get("max_rounds"), &until) {
-            self.say(node.line, format!("{shown} has max_rounds and no until"));
+            self.say(node.line, format!("{shown} has max_rounds but no until"));
         }
         let time_limit = self.length(&fields, "time_limit", limits::STEP_TIME_MS_MIN, limits::STEP_TIME_MS_MAX);
         if let (Some(node), true) = (fields.get("time_limit"), ask.is_some()) {
-            self.say(node.line, format!("{shown} is decided by its deadline, not by a time_limit"));
+            self.say(node.line, format!("{shown} is an approval: use deadline instead of time_limit"));
         }
         let kind = match (&ask, fields.get("type")) {
             (Some(_), Some(node)) => {
-                self.say(node.line, format!("{shown} is an approval, and has no other type"));
+                self.say(node.line, format!("{shown} is an approval and cannot have a type"));
                 None
             }
             (Some(ask), None) => Some(if ask.plan { "plan_approval_request" } else { "question" }.to_owned()),
@@ -340,13 +340,13 @@ impl Reader<'_> {
             .filter_map(|key| fields.get(key).map(|node| (key, node)))
             .collect();
         let [(key, node)] = given.as_slice() else {
-            self.say(line, format!("{shown} goes to one of agent, role, can or approval"));
+            self.say(line, format!("{shown} needs exactly one of agent, role, can or approval"));
             return None;
         };
         let text = self.text(node, key)?;
         let address = match *key {
             "approval" if text == "lead" => return Some((Target::Lead, node.line)),
-            "agent" if text.contains(':') => Err(format!("{} is no agent; for a group say role or can", quoted(&text))),
+            "agent" if text.contains(':') => Err(format!("{} is a group: use role or can", quoted(&text))),
             "agent" | "approval" => text.parse::<Address>().map_err(|error| error.to_string()),
             group => format!("{group}:{text}").parse::<Address>().map_err(|error| error.to_string()),
         };
@@ -355,7 +355,7 @@ impl Reader<'_> {
                 Some((Target::Address(address), node.line))
             }
             _ => {
-                self.say(node.line, format!("{shown} goes to one agent, or to a group of which one takes it"));
+                self.say(node.line, format!("{shown} must go to one agent, or to a group of which one takes it"));
                 None
             }
         }
@@ -365,7 +365,7 @@ impl Reader<'_> {
         if fields.get("approval").is_none() {
             for key in ["choices", "default", "deadline", "plan"] {
                 if let Some(node) = fields.get(key) {
-                    self.say(node.line, format!("{shown} has {key} and no approval"));
+                    self.say(node.line, format!("{shown} has {key} but no approval"));
                 }
             }
             return None;
@@ -384,10 +384,10 @@ impl Reader<'_> {
         let deadline_ms = self.length(fields, "deadline", limits::SECOND_MS, limits::HORIZON_MS_MAX);
         if let (Some(default), Some(node)) = (&default, fields.get("default")) {
             if !choices.contains(default) {
-                self.say(node.line, format!("the default {default} is none of the choices"));
+                self.say(node.line, format!("the default {default} is not one of the choices"));
             }
             if fields.get("deadline").is_none() {
-                self.say(node.line, "a default is applied at a deadline, and there is none");
+                self.say(node.line, "a default needs a deadline");
             }
         }
         let plan = fields.get("plan").and_then(|node| self.flag(node, "plan")).unwrap_or(false);
@@ -441,11 +441,11 @@ impl Reader<'_> {
     fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.value {
             Value::Text(text) => Some(text.clone()),
-            // YAML reads a bare 2 or yes as what it looks like.
+            // YAML reads a bare 2 as a number and true as a flag.
             Value::Whole(number) => Some(number.to_string()),
             Value::Flag(flag) => Some(flag.to_string()),
             other => {
-                self.say(node.line, format!("{what} is a text, not {}", other.kind()));
+                self.say(node.line, format!("{what} must be a string, not {}", other.kind()));
                 None
             }
         }
@@ -455,7 +455,7 @@ impl Reader<'_> {
         match &node.value {
             Value::Flag(flag) => Some(*flag),
             other => {
-                self.say(node.line, format!("{what} is true or false, not {}", other.kind()));
+                self.say(node.line, format!("{what} must be true or false, not {}", other.kind()));
                 None
             }
         }
@@ -470,7 +470,7 @@ impl Reader<'_> {
         let Some(node) = fields.get(key) else { return Vec::new() };
         match &node.value {
             Value::List(list) => list.iter().filter_map(|item| Some((self.text(item, key)?, item.line))).collect(),
-            // One alone needs no list.
+            // A single one needs no list.
             _ => self.text(node, key).map(|text| (text, node.line)).into_iter().collect(),
         }
     }
@@ -495,7 +495,7 @@ impl Reader<'_> {
             _ => None,
         };
         if count.is_none() {
-            self.say(node.line, format!("{key} is a number from {min} to {max}"));
+            self.say(node.line, format!("{key} must be a number from {min} to {max}"));
         }
         count
     }
@@ -519,7 +519,7 @@ fn name_of(target: &Target) -> String {
     }
 }
 
-/// The line of some words, looked for from where their value begins.
+/// The line that contains `words`, searched from where their value begins.
 pub(super) fn line_of(text: &str, from: usize, words: &str) -> usize {
     let after = text.lines().enumerate().skip(from.saturating_sub(1));
     after.into_iter().find(|(_, line)| line.contains(words)).map_or(from, |(index, _)| index + 1)

@@ -1,4 +1,4 @@
-//! Lists the definitions that can be started, and what each is given.
+//! Lists the definitions of workflows, and their inputs.
 
 use poste_core::text::Label;
 use schemars::JsonSchema;
@@ -13,25 +13,33 @@ pub struct Input {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Definitions, by name.
     pub definitions: Vec<DefinitionLine>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DefinitionLine {
+    /// Name of the workflow.
     pub name: Label,
+    /// File of the definition.
     pub file: String,
+    /// Title; null if the definition has problems.
     pub title: Option<String>,
+    /// Number of steps; 0 if the definition has problems.
     pub steps: usize,
-    /// What it must be given, and what it may be given.
+    /// Inputs; those without a default are required.
     pub inputs: Vec<InputLine>,
-    /// How much is wrong with it: `poste workflow lint` says what.
+    /// Number of problems; `poste workflow lint` lists them.
     pub problems: usize,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct InputLine {
+    /// Name of the input.
     pub name: String,
+    /// What the input is for.
     pub about: Option<String>,
+    /// Default; null if the input is required.
     pub default: Option<String>,
 }
 
@@ -73,5 +81,5 @@ fn line(source: Source, known: &Registered<'_>) -> DefinitionLine {
 }
 
 pub(super) fn nothing_defined() -> Note {
-    "nothing is defined; write workflows/NAME.toml beside poste.toml".into()
+    "no workflow is defined; write workflows/NAME.toml next to poste.toml".into()
 }

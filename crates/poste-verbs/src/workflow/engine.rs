@@ -1,4 +1,5 @@
-//! Says to the log what is next. Nothing here is held in memory or in a file: it may be killed anywhere, or run twice.
+//! Advances workflows by writing their next records. It keeps no state in memory or in a file: it may be killed at any
+//! point, or run twice.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +24,16 @@ use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Stir, Task, plan};
 use super::source::Format;
 use crate::register;
 
-/// What an advance came to.
+/// The outcome of an advance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advanced {
-    /// Records that were taken.
+    /// Number of records that were accepted.
     pub records: usize,
-    /// Workflows that are not over.
+    /// Number of workflows that are still open.
     pub open: usize,
-    /// The messages of steps that were sent, for whoever rings.
+    /// Messages that were sent for steps, for the caller to ring.
     pub sent: Vec<MessageNo>,
-    /// What could not be sent, and why.
+    /// What could not be advanced, and why.
     pub waiting: Vec<String>,
 }
 
@@ -40,18 +41,18 @@ pub struct Advanced {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     pub workflow: Label,
-    /// It was started before under this id.
+    /// It was already started under this id.
     pub repeat: bool,
 }
 
-/// Who is there, by the tables of an office.
+/// The agents registered in an office.
 #[derive(Debug)]
 pub struct Registered<'o>(pub &'o Office);
 
 impl Known for Registered<'_> {
     fn missing(&self, address: &Address) -> Option<String> {
         let is_empty = || views::members(self.0.store(), address).is_ok_and(|members| members.is_empty());
-        // Whoever starts the workflow registers them, as a dispatcher would.
+        // Starting the workflow registers them, as a dispatcher would.
         let is_registered = |name: &Name| self.0.agent(name).is_ok_and(|found| found.is_some());
         let runners = poste_config::runners(self.0).unwrap_or_default();
         if runners.agents.iter().any(|(name, agent)| !is_registered(name) && is_run_as(name, agent, address)) {
@@ -68,7 +69,7 @@ impl Known for Registered<'_> {
                 }
             },
             Address::Role(role) if is_empty() => Some(format!("no agent has the role {role}")),
-            Address::Can(word) if is_empty() => Some(format!("no agent can {word}")),
+            Address::Can(word) if is_empty() => Some(format!("no agent has the capability {word}")),
             _ => None,
         }
     }
@@ -84,7 +85,7 @@ fn is_run_as(name: &Name, agent: &AgentConfig, address: &Address) -> bool {
     is_meant && agent.trusted
 }
 
-/// Registers whom a definition names and only `poste.toml` knows yet.
+/// Registers agents that a definition names and only `poste.toml` knows yet.
 fn register_agents(office: &mut Office, via: Via, definition: &Definition) -> Result<(), Error> {
     let runners = poste_config::runners(office).unwrap_or_default();
     for (name, agent) in &runners.agents {
@@ -99,7 +100,7 @@ fn register_agents(office: &mut Office, via: Via, definition: &Definition) -> Re
     Ok(())
 }
 
-/// Starts a workflow in somebody's name; in the session of a run it is one of what that run leads to.
+/// Starts a workflow in the name of an agent. In the session of a run, it counts as a consequence of that run.
 pub fn start(
     office: &mut Office,
     (owner, session, via): (&Name, Option<Session>, Via),
@@ -144,7 +145,7 @@ pub(super) fn unfit(source: &Source, problems: &[Problem]) -> crate::Error {
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     let file = source.path.display().to_string();
     crate::Error::usage(format!("{file}: {first}{more}"))
-        .hint(note!("see everything that is wrong: " [workflow lint, names = file]))
+        .hint(note!("see all problems: " [workflow lint, names = file]))
 }
 
 fn check_inputs(definition: &Definition, inputs: &Inputs) -> Result<(), String> {
@@ -192,17 +193,17 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
     Ok(definition.zip(given.map(|given| given.inputs)))
 }
 
-/// Goes on with every workflow that is not over, as far as it can be gone on with now.
+/// Advances every open workflow as far as possible now.
 pub fn advance(office: &mut Office, via: Via) -> Result<Advanced, Error> {
     advance_from(office, via, Stir::Waits)
 }
 
-/// As [`advance`], but what could not be sent before is left for others to try again.
+/// Like [`advance`], but does not retry steps that could not be sent before.
 pub fn advance_news(office: &mut Office, via: Via) -> Result<Advanced, Error> {
     advance_from(office, via, Stir::News)
 }
 
-/// As [`advance_news`], with one.
+/// Like [`advance_news`], for one workflow.
 pub fn advance_news_of(office: &mut Office, via: Via, label: &Label) -> Result<Advanced, Error> {
     let outlines = views::open_workflows(office.store(), Some(label))?;
     advance_outlined(office, via, outlines, Stir::News)
@@ -229,7 +230,7 @@ fn advance_outlined(
         match advance_one(office, via, label, &mut advanced) {
             Err(error) if is_of_workflow(&error) => {
                 advanced.open += 1;
-                advanced.waiting.push(format!("{label} cannot be gone on with: {error}"));
+                advanced.waiting.push(format!("could not advance {label}: {error}"));
             }
             other => other?,
         }
@@ -237,7 +238,7 @@ fn advance_outlined(
     Ok(advanced)
 }
 
-/// Whether the next workflow may fare better: it is not the office that is in the way.
+/// Whether an error concerns only this workflow and not the office, so that others may still advance.
 fn is_of_workflow(error: &Error) -> bool {
     use Error::{Artifact, Artifacts, Damaged, Io, Malformed, Rejected, UnknownKind};
     matches!(
@@ -246,14 +247,14 @@ fn is_of_workflow(error: &Error) -> bool {
     )
 }
 
-/// As [`advance`], with one.
+/// Like [`advance`], for one workflow.
 pub fn advance_one(office: &mut Office, via: Via, label: &Label, advanced: &mut Advanced) -> Result<(), Error> {
-    // Each look says all there is to say, so it ends when a look finds nothing new. Loops are bounded, but let them be
-    // long: whoever calls has other things to do too.
-    const LOOKS_MAX: usize = 50;
+    // Each pass writes everything that is due, so it ends with a pass that finds nothing new. Loops in definitions are
+    // bounded but may be long, and the caller has other things to do too.
+    const PASSES_MAX: usize = 50;
     let mut began_with = None;
-    for _ in 0..LOOKS_MAX {
-        // What was said is read only when there is something to say to it.
+    for _ in 0..PASSES_MAX {
+        // Results are read only when there is something to do with them.
         let Some(outline) = views::open_workflows(office.store(), Some(label))?.pop() else { return Ok(()) };
         if Stir::of(&outline) == Stir::Still {
             break;
@@ -275,7 +276,7 @@ pub fn advance_one(office: &mut Office, via: Via, label: &Label, advanced: &mut 
             }
         };
         let by = Author::new(owner, via);
-        let taken = say(office, &by, &view, definition, acts, advanced)?;
+        let taken = carry_out(office, &by, &view, definition, acts, advanced)?;
         if taken == 0 {
             break;
         }
@@ -285,8 +286,8 @@ pub fn advance_one(office: &mut Office, via: Via, label: &Label, advanced: &mut 
     Ok(())
 }
 
-/// Submits, and says of each step that cannot be sent that it waits. How much was taken.
-fn say(
+/// Carries out acts, and marks each step that cannot be sent as waiting. Returns the number of accepted records.
+fn carry_out(
     office: &mut Office,
     by: &Author,
     view: &WorkflowView,
@@ -295,34 +296,34 @@ fn say(
     advanced: &mut Advanced,
 ) -> Result<usize, Error> {
     let mut proposals = Vec::new();
-    let mut told = Vec::new();
+    let mut submitted = Vec::new();
     let mut taken = 0;
     for act in acts {
         let (intent, content) = intent_of(view, definition, &act);
         let proposal = proposal(office, by, intent, content)?;
-        // What does not fit anywhere would stop everything else that is said along with it.
+        // A proposal that cannot be sealed would stop everything that is submitted along with it.
         if let Err(why) = Sealed::seal(&proposal, office.machine()?) {
             match &act {
                 Act::End { how, why: reason } => {
-                    advanced.waiting.push(format!("{} is over and nobody is told: {why}", view.workflow));
+                    advanced.waiting.push(format!("{} has ended without a notification: {why}", view.workflow));
                     taken += end_quietly(office, by, view, *how, reason.as_deref())?;
                 }
                 _ => wait(office, by, view, &act, &why.to_string(), advanced)?,
             }
             continue;
         }
-        // Nothing that is said here depends on the rest of it.
+        // The acts do not depend on each other.
         if let Some(rejection) = office.foresee(&proposal)? {
             taken += refused(office, by, view, &act, rejection, advanced)?;
             continue;
         }
         proposals.push(proposal);
-        told.push(act);
+        submitted.push(act);
     }
     if proposals.is_empty() {
         return Ok(taken);
     }
-    for (outcome, act) in poste_config::submit(office, &proposals)?.into_iter().zip(told) {
+    for (outcome, act) in poste_config::submit(office, &proposals)?.into_iter().zip(submitted) {
         match outcome.verdict {
             Verdict::Rejected(rejection) => taken += refused(office, by, view, &act, rejection, advanced)?,
             Verdict::Accepted(effect) => {
@@ -334,7 +335,7 @@ fn say(
     Ok(taken)
 }
 
-/// What follows from a refusal. How much was taken instead.
+/// Handles a refusal. Returns the number of records that were accepted instead.
 fn refused(
     office: &mut Office,
     by: &Author,
@@ -344,7 +345,7 @@ fn refused(
     advanced: &mut Advanced,
 ) -> Result<usize, Error> {
     match (rejection.code, act) {
-        // Somebody else was faster, or the view was old: the next look knows more.
+        // Another process was faster, or the view was old: the next pass knows more.
         (
             Code::IdConflict
             | Code::ReservedId
@@ -363,7 +364,7 @@ fn refused(
     Ok(0)
 }
 
-/// A step that nobody can be sent for waits until somebody can.
+/// Marks a step that cannot be sent as waiting.
 fn wait(
     office: &mut Office,
     by: &Author,
@@ -382,11 +383,11 @@ fn wait(
     };
     let content = Content { body: Body::from(why), ..Content::default() };
     let proposal = proposal(office, by, Intent::WorkflowMark(mark), Some(content))?;
-    // Taken or said before: either way nothing more can be done for it now, and that is no progress.
+    // Accepted now or before: either way nothing more can be done for it now, and it does not count as progress.
     poste_config::propose(office, &proposal).map(drop)
 }
 
-/// Nobody is there to be told: it ends all the same.
+/// Ends a workflow without notifying an agent.
 fn end_quietly(
     office: &mut Office,
     by: &Author,
@@ -401,7 +402,7 @@ fn end_quietly(
     Ok(usize::from(matches!(outcome.verdict, Verdict::Accepted(_))))
 }
 
-/// What an act is in the log, in the name of whoever speaks for the workflow.
+/// The proposal for an act, in the name of the owner of the workflow.
 pub fn proposal_of(
     office: &Office,
     via: Via,
@@ -432,17 +433,17 @@ fn intent_of(view: &WorkflowView, definition: Option<&Definition>, act: &Act) ->
             (Intent::WorkflowMark(WorkflowMark { workflow, step, round: *round, what: *what }), content)
         }
         Act::End { how, why } => {
-            let told = view.lead.clone().or_else(|| view.owner.clone());
+            let notified = view.lead.clone().or_else(|| view.owner.clone());
             let kind = if *how == WorkflowEnding::Finished { "task_completed" } else { "alert" };
-            let mail = told.map(|told| Send {
+            let mail = notified.map(|notified| Send {
                 workflow: Some(view.workflow.clone()),
                 conversation: Some(view.workflow.clone()),
-                ..Send::plain(kind.parse().expect("a built-in type"), vec![Address::Agent(told)])
+                ..Send::plain(kind.parse().expect("a built-in type"), vec![Address::Agent(notified)])
             });
             let subject = format!("Workflow {} {}", view.workflow, how.word());
             let mut reason = why.as_ref().map(|why| format!("{why}\n\n")).unwrap_or_default();
             if *how == WorkflowEnding::Failed && definition.is_some() {
-                reason.push_str(&format!("Let what failed try again: poste workflow retry {}\n\n", view.workflow));
+                reason.push_str(&format!("Retry failed steps: poste workflow retry {}\n\n", view.workflow));
             }
             let body = format!("{reason}{}", super::render::results(view));
             let end = WorkflowEnd { workflow: view.workflow.clone(), how: *how, mail };
@@ -475,7 +476,7 @@ fn step_of(view: &WorkflowView, step: Option<&Step>, task: &Task) -> (WorkflowSt
     };
     let wants_response = step.filter(|_| ask.is_none()).map(|step| step.answer);
     let mail = Send {
-        // What waits for a person must not drown.
+        // An approval must stand out from other mail.
         priority: step.and_then(|step| step.priority).max(ask.as_ref().map(|_| Priority::High)),
         wants_response,
         workflow: Some(view.workflow.clone()),

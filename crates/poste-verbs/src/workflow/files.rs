@@ -1,4 +1,4 @@
-//! Where definitions are: of this machine in the office, of everybody beside `poste.toml`.
+//! Finds definitions: those of this machine in the office, shared ones next to `poste.toml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::source::Format;
 use crate::{Error, Result};
 
-/// The folder of definitions.
+/// The name of the folders of definitions.
 pub const FOLDER: &str = "workflows";
 
-/// A definition as it is written.
+/// The text of a definition, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub name: Label,
@@ -22,8 +22,8 @@ pub struct Source {
     pub text: String,
 }
 
-/// A definition that is asked for: one of the office, or one that a surface has read from a file. As JSON it is a name, so
-/// that no input leads to files of its choice.
+/// A definition that is asked for: one of the office, or one that a surface has read from a file. In JSON it is a name,
+/// so that no input can choose a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum Given {
@@ -66,22 +66,22 @@ fn unknown(office: &Path, name: &str) -> Error {
     let [own, shared] = folders(office).map(|path| path.strip_prefix(beside).unwrap_or(&path).display().to_string());
     error
         .hint(format!("write {shared}/{name}.toml, or {own}/{name}.yaml"))
-        .hint(note!("see which there are: " [workflow list definitions]))
+        .hint(note!("see all definitions: " [workflow list definitions]))
 }
 
-/// Nothing is called so: no definition, no workflow.
+/// The error if no definition or workflow has this name.
 pub fn no_workflow(name: &str) -> Error {
     let name = poste_core::escape::line(name);
     Error::not_found(format!("there is no workflow {name}")).code("unknown_workflow")
 }
 
-/// The folders of definitions, the first one first.
+/// The folders of definitions, in the order they are searched.
 fn folders(office: &Path) -> [PathBuf; 2] {
     [office.join(FOLDER), office.with_file_name(FOLDER)]
 }
 
 fn find(office: &Path, name: &str) -> Result<Option<Source>, CoreError> {
-    // Whatever is no name leads out of the folders.
+    // Anything but a name may lead out of the folders.
     if name.parse::<Label>().is_err() {
         return Ok(None);
     }
@@ -95,7 +95,7 @@ fn find(office: &Path, name: &str) -> Result<Option<Source>, CoreError> {
     Ok(None)
 }
 
-/// Every definition there is, by name, or why it cannot be read. One that hides another of the same name stands for both.
+/// All definitions by name, or why one cannot be read. The first of a name hides the others.
 pub fn definitions(office: &Path) -> Vec<Result<Source, CoreError>> {
     let mut found: BTreeMap<String, Result<Source, CoreError>> = BTreeMap::new();
     for folder in folders(office) {
@@ -114,31 +114,31 @@ pub fn definitions(office: &Path) -> Vec<Result<Source, CoreError>> {
 }
 
 impl Source {
-    /// The definition in a file; none if it is not there.
+    /// Reads a definition; `None` if the file does not exist.
     pub fn read(path: PathBuf) -> Result<Option<Self>, CoreError> {
         let Some(text) = read_file(&path)? else { return Ok(None) };
         let wrong = |message: String| CoreError::Config { path: path.clone(), message };
         let format = Format::of_path(&path).ok_or_else(|| wrong("a workflow is a .toml or .yaml file".to_owned()))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let name = stem.parse().map_err(|error| wrong(format!("the file is called after its workflow: {error}")))?;
+        let name = stem.parse().map_err(|error| wrong(format!("its file name is not a workflow name: {error}")))?;
         Ok(Some(Self { name, format, text, path }))
     }
 }
 
-/// A file of reasonable size; none if it is not there.
+/// Reads a file of reasonable size; `None` if it does not exist.
 fn read_file(path: &Path) -> Result<Option<String>, CoreError> {
     let wrong = |message: String| CoreError::Config { path: path.to_owned(), message };
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
-        Ok(found) if !found.is_file() => return Err(wrong("it is no file".to_owned())),
+        Ok(found) if !found.is_file() => return Err(wrong("it is not a file".to_owned())),
         Ok(found) if found.len() > limits::WORKFLOW_BYTES_MAX as u64 => {
             return Err(wrong(format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX)));
         }
         Ok(_) => {}
     }
     let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no text".to_owned()))
+    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is not UTF-8 text".to_owned()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Draws a definition, or how a workflow stands.
+//! Draws a definition, or the state of a workflow.
 
 use poste_core::text::Label;
 use poste_core::views;
@@ -12,14 +12,15 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// A definition, or a workflow that was started
+    /// Name of a definition, or of a workflow that was started
     #[schemars(with = "String")]
     pub name: Given,
+    /// Format of the picture
     #[serde(default)]
     pub format: Format,
 }
 
-/// What a picture is for.
+/// Format of a picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -30,8 +31,11 @@ pub enum Format {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Name of the definition or workflow.
     pub name: String,
+    /// Format of the picture.
     pub format: Format,
+    /// The picture, as text.
     pub picture: String,
 }
 
@@ -52,7 +56,7 @@ impl Verb for Input {
     }
 }
 
-/// Draws a definition that needs no office: everybody in it might be there.
+/// Draws a definition without an office: every agent it names may exist.
 pub fn of_file(name: String, source: &Source, format: Format) -> Result<Answered<Answer>> {
     let picture = of_definition(source, &Anybody)?;
     Ok(Answered::new(Answer::new(name, format, &picture)))

@@ -1,4 +1,4 @@
-//! Says everything that is wrong with definitions, with line numbers.
+//! Reports all problems of definitions, with line numbers.
 
 use poste_config::Problem;
 use poste_core::Error as CoreError;
@@ -13,20 +13,22 @@ use crate::{Access, Answered, Desk, Error, Result, Verb};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Definitions; otherwise all there are
+    /// Names of definitions; none: all
     #[schemars(with = "Vec<String>")]
     pub names: Vec<Given>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Answer {
-    /// The definitions that were read.
+    /// Files of the definitions that were read.
     pub files: Vec<String>,
+    /// Problems, by file and line.
     pub problems: Vec<FileProblem>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FileProblem {
+    /// File with the problem.
     pub file: String,
     #[serde(flatten)]
     pub problem: Problem,
@@ -47,7 +49,7 @@ impl Verb for Input {
     }
 }
 
-/// What is wrong with definitions, or with reading them. Files need no office: whoever they name is then anybody.
+/// Checks definitions, and reports those that cannot be read. Without an office, every agent they name may exist.
 pub fn of_sources(sources: Vec<Result<Source, CoreError>>, known: &dyn Known) -> Result<Answered<Answer>> {
     let is_empty = sources.is_empty();
     let mut answer = Answer::default();

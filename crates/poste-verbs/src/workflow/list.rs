@@ -1,4 +1,4 @@
-//! Lists the workflows that run, or all.
+//! Lists open workflows, or all.
 
 use poste_core::views::{self, WorkflowLine};
 use schemars::JsonSchema;
@@ -10,13 +10,12 @@ use crate::{Access, Answered, Desk, Result, Verb, input};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Input {
-    /// Also those that are over
+    /// Include workflows that have ended
     pub all: bool,
     /// Maximum number of workflows
     pub limit: u16,
 }
 
-/// How many are listed unless a number is given.
 pub const LIMIT_DEFAULT: u16 = 50;
 pub const LIMIT_MAX: u16 = 1000;
 
@@ -28,6 +27,7 @@ impl Default for Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Workflows, and labels that messages carry.
     pub workflows: Vec<WorkflowLine>,
 }
 
@@ -42,8 +42,8 @@ impl Verb for Input {
         let workflows = views::workflows(desk.office.store(), self.all, self.limit.into())?;
         if workflows.is_empty() {
             desk.say(match self.all {
-                true => "no workflow runs".into(),
-                false => note!("no workflow runs; see those that are over: " [workflow list, all = true]),
+                true => "no workflows".into(),
+                false => note!("no open workflows; see those that have ended: " [workflow list, all = true]),
             });
         }
         Ok(Answered::new(Answer { workflows }))

@@ -1,4 +1,4 @@
-//! Workflows: a definition is read and checked, started once, and gone on with by whoever looks.
+//! Workflows: a definition is read and checked, started once, and advanced by any command.
 //!
 //! ```text
 //!  NAME.toml ── lint ──▶ Definition ── start ──▶ workflow.start        the log keeps the definition, too
@@ -54,14 +54,17 @@ use crate::{Answered, Desk, Error, Result};
 /// The answer of verbs that change a workflow.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Changed {
+    /// Name of the workflow.
     pub workflow: Label,
+    /// State of the workflow after the change.
     pub state: WorkflowState,
+    /// Idempotency key of this write.
     pub id: RecordId,
-    /// It was done before under this id; there is no second effect.
+    /// The change was already made under this id; nothing happened.
     pub repeat: bool,
 }
 
-/// Proposes a change of a workflow and goes on with it.
+/// Proposes a change of a workflow, and advances it.
 fn change(
     desk: &mut Desk<'_>,
     workflow: Label,
@@ -83,7 +86,7 @@ fn change(
     Ok(Answered::new(Changed { workflow, state, id: outcome.id, repeat: outcome.repeat }))
 }
 
-/// Goes on with a workflow before it is answered how it stands.
+/// Advances a workflow before its state is returned.
 fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
     let mut advanced = Advanced::default();
     advance_one(desk.office, desk.caller.via, workflow, &mut advanced)?;
@@ -91,14 +94,14 @@ fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
     Ok(())
 }
 
-/// Goes on with every workflow of which something is over: whoever ended it may have died before it went on.
+/// Advances every workflow in which something has ended: the process that ended it may have died before advancing it.
 fn go_on_with_news(desk: &mut Desk<'_>) {
     let mut done = CarriedOut::default();
     done.advanced(advance_news(desk.office, desk.caller.via));
     done.all_warnings().into_iter().for_each(|why| desk.warn(why));
 }
 
-/// The workflow of a name, or what is wrong with the name.
+/// Finds a workflow by name.
 fn found(office: &Office, workflow: &Label) -> Result<WorkflowView> {
     if let Some(view) = views::workflow(office.store(), workflow)? {
         return Ok(view);
@@ -108,6 +111,6 @@ fn found(office: &Office, workflow: &Label) -> Result<WorkflowView> {
     let error = no_workflow(workflow.as_str());
     Err(match near.first() {
         Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint(note!("see which there are: " [workflow list, all = true])),
+        None => error.hint(note!("see all workflows: " [workflow list, all = true])),
     })
 }

@@ -1,7 +1,7 @@
-//! What is next in a workflow: a function of its definition, its inputs and what happened so far, and of nothing else.
+//! Plans what is next in a workflow: a function of its definition, its inputs and its history alone.
 //!
-//! Whoever submits what it says may die at any point, or do so twice at once: the log takes each of it once, and the next
-//! look begins with what the log says.
+//! A process that submits the acts may die at any point, or run twice at once: the log accepts each act once, and the
+//! next plan starts from the log.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use poste_core::views::{StepView, TaskView, WorkflowView};
 use super::definition::{Definition, ForEach, OnFail, Step};
 use super::words::{Field, Reference, items, verdict};
 
-/// One thing to say to the log.
+/// One record to write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
     Send(Box<Task>),
@@ -22,7 +22,7 @@ pub enum Act {
     End { how: WorkflowEnding, why: Option<String> },
 }
 
-/// A message of a step, filled in.
+/// A message of a step, with its texts filled in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     pub step: Label,
@@ -30,31 +30,32 @@ pub struct Task {
     pub item: u32,
     pub of: u32,
     pub attempt: u32,
-    /// Why the attempt failed, when somebody is asked what to do about it.
+    /// Why the attempt failed, if the lead is asked what to do about it.
     pub failure: Option<String>,
     pub subject: String,
     pub body: String,
     pub expect: Option<String>,
     pub files: Vec<Artifact>,
-    /// What it builds on.
+    /// The messages it builds on.
     pub references: Vec<MessageNo>,
 }
 
-/// What somebody may say to a failure.
+/// The choices after a failure.
 pub const RETRY: &str = "retry";
 pub const SKIP: &str = "skip";
 pub const FAIL: &str = "fail";
 
-/// A value that is filled into a text is cut here: the whole of it is a message away.
+/// A value that is filled into a text is truncated to this. The message it comes from has all of it.
 const VALUE_CHARS_MAX: usize = 60_000;
 
 pub type Inputs = BTreeMap<String, String>;
 
-/// Whether there may be anything to say, by what is over alone. It needs no words, so it may be asked at every record.
+/// Whether there may be anything to do, judged by states alone. It reads no content, so it is cheap enough for every
+/// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stir {
     Still,
-    /// What could not be sent may be tried once more.
+    /// A step that could not be sent may be tried again.
     Waits,
     News,
 }
@@ -83,13 +84,13 @@ impl Stir {
     }
 }
 
-/// Whether an item of it waits for nobody and is not done, or all of them are.
+/// Whether no item is in progress, or one is neither in progress nor done.
 fn is_idle(step: &StepView) -> bool {
     let (mut busy, mut done) = (0, 0);
     let of = step.current().next().map_or(1, |task| task.of);
     let mut last: BTreeMap<u32, &TaskView> = BTreeMap::new();
     for task in step.current() {
-        last.insert(task.item, task); // by attempts, and a question after the work it is about
+        last.insert(task.item, task); // in order of attempts, and a question after the work it is about
     }
     for task in last.values() {
         match (task.state, task.part) {
@@ -101,11 +102,11 @@ fn is_idle(step: &StepView) -> bool {
     busy == 0 || busy + done < of
 }
 
-/// What may begin, and what is over, by the states of the steps.
+/// Which steps may begin and which have ended, judged by their states.
 struct Order<'a>(&'a WorkflowView);
 
 impl<'a> Order<'a> {
-    /// The step that cannot be mended any more.
+    /// A step that has failed and that no replacement can make up for.
     fn doomed(&self) -> Option<&'a StepView> {
         self.0.steps.iter().find(|step| step.state == StepState::Failed && self.is_final(step))
     }
@@ -114,7 +115,7 @@ impl<'a> Order<'a> {
         step.instead.as_ref().and_then(|other| self.0.step(other.as_str()))
     }
 
-    /// What comes after it may begin.
+    /// Whether the steps that need it may begin.
     fn is_satisfied(&self, step: &StepView) -> bool {
         match step.state {
             StepState::Done | StepState::Skipped => true,
@@ -123,7 +124,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// It failed, and nobody can stand in for it any more.
+    /// Whether a failed step has no replacement left.
     fn is_final(&self, step: &StepView) -> bool {
         match self.stand_in(step) {
             None => true,
@@ -135,12 +136,12 @@ impl<'a> Order<'a> {
         step.needs.iter().all(|need| self.0.step(need.as_str()).is_some_and(|need| self.is_satisfied(need)))
     }
 
-    /// Those a step stands in for.
+    /// The steps that a step replaces.
     fn replaced<'s>(&'s self, step: &'s StepView) -> impl Iterator<Item = &'a StepView> + 's {
         self.0.steps.iter().filter(|other| other.instead.as_ref() == Some(&step.key))
     }
 
-    /// Who stands in for others runs if one of them failed; none: it is not known yet.
+    /// A replacement runs if one of the steps it replaces failed; `None`: it is not known yet.
     fn is_wanted(&self, step: &StepView) -> Option<bool> {
         if self.replaced(step).next().is_none() || self.replaced(step).any(|other| other.state == StepState::Failed) {
             return Some(true);
@@ -149,7 +150,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Everything that can be said now. Empty: it waits for somebody, or is over.
+/// All acts that are possible now. Empty: the workflow waits for an agent, or has ended.
 pub fn plan(definition: &Definition, inputs: &Inputs, view: &WorkflowView) -> Vec<Act> {
     if !view.is_open() {
         return Vec::new();
@@ -167,7 +168,7 @@ pub fn plan(definition: &Definition, inputs: &Inputs, view: &WorkflowView) -> Ve
         return acts;
     }
     if let Some(failed) = doomed {
-        // What still runs is let finish; nothing new begins.
+        // Running steps finish; nothing new begins.
         let runs = view.steps.iter().any(StepView::is_running);
         let why = failed.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let why = Some(format!("step {} failed{why}", failed.key));
@@ -186,7 +187,7 @@ struct Look<'a> {
     order: Order<'a>,
 }
 
-/// What became of one item of a step.
+/// The state of one item of a step.
 enum Item<'a> {
     Next(u32),
     Ask(&'a TaskView),
@@ -201,7 +202,7 @@ impl Look<'_> {
         let mark = |what, why: Option<String>| vec![Act::Mark { step: step.key.clone(), round: seen.round, what, why }];
         match self.order.is_wanted(seen) {
             Some(true) => {}
-            Some(false) => return mark(StepMark::Skipped, Some("nothing failed that it stands in for".to_owned())),
+            Some(false) => return mark(StepMark::Skipped, Some("no step failed that it replaces".to_owned())),
             None => return Vec::new(),
         }
         let has_begun = seen.current().next().is_some();
@@ -210,19 +211,19 @@ impl Look<'_> {
         }
         let values = Values { look: self, step, seen, item: None, attempt: 1, failure: "" };
         if !has_begun && step.when.as_ref().is_some_and(|(when, _)| !when.holds(&|reference| values.whole(reference))) {
-            return mark(StepMark::Skipped, Some("its condition does not hold".to_owned()));
+            return mark(StepMark::Skipped, Some("its condition is false".to_owned()));
         }
         let list = match self.items(step, seen, &values) {
             Ok(list) => list,
             Err(why) => return mark(StepMark::Failed, Some(why)),
         };
         if list.is_empty() {
-            return mark(StepMark::Skipped, Some("there is nothing in its list".to_owned()));
+            return mark(StepMark::Skipped, Some("its list is empty".to_owned()));
         }
         self.items_of(step, seen, &list, doomed)
     }
 
-    /// What the step is done for, each; one nameless item for a step without a list.
+    /// The items of a step; one unnamed item for a step without a list.
     fn items(&self, step: &Step, seen: &StepView, values: &Values<'_>) -> Result<Vec<String>, String> {
         let list = match &step.for_each {
             None => return Ok(vec![String::new()]),
@@ -230,9 +231,9 @@ impl Look<'_> {
             Some((ForEach::Value(reference), _)) => items(&values.whole(reference)),
         };
         if list.len() > limits::WORKFLOW_ITEMS_MAX as usize {
-            return Err(format!("its list has {} items, at most {} are done", list.len(), limits::WORKFLOW_ITEMS_MAX));
+            return Err(format!("its list has {} items; the maximum is {}", list.len(), limits::WORKFLOW_ITEMS_MAX));
         }
-        // Its list may have been erased since; how many there are was said with the first of them.
+        // Its list may have been erased since. The first task recorded the number of items.
         match seen.current().next() {
             Some(first) if first.of as usize != list.len() => {
                 let mut list = list;
@@ -254,9 +255,9 @@ impl Look<'_> {
                 Act::Send(Box::new(task))
             };
             match item_state(step, seen, &tasks) {
-                // Whoever lets a step try again wants that, though another one failed for good.
+                // A retry by hand is wanted even though another step failed for good.
                 Item::Next(_) if doomed && seen.granted == 0 => {
-                    failed = failed.or(Some("it was not tried again".to_owned()));
+                    failed = failed.or(Some("it was not retried".to_owned()));
                 }
                 Item::Next(attempt) => acts.push(task(attempt, None)),
                 Item::Ask(last) => acts.push(task(last.attempt, Some(failure_of(last)))),
@@ -288,7 +289,7 @@ impl Look<'_> {
         if seen.round < seen.max_rounds.saturating_add(seen.granted) && !doomed {
             return mark(StepMark::Again, None);
         }
-        let why = Some(format!("not as it should be after {} rounds", seen.round));
+        let why = Some(format!("until is still false after {} rounds", seen.round));
         match step.on_fail {
             OnFail::Skip => mark(StepMark::Skipped, why),
             _ => mark(StepMark::Failed, why),
@@ -305,7 +306,7 @@ impl Look<'_> {
         failure: Option<String>,
     ) -> Task {
         let failed = before.iter().rev().find(|task| task.part == TaskPart::Work && task.state == TaskState::Failed);
-        // Who stands in has that to know first: why it has to.
+        // A replacement needs to know why the step it replaces failed.
         let replaced = || self.order.replaced(seen).find(|other| other.state == StepState::Failed);
         let last_failure = failed.map(|task| failure_of(task));
         let last_failure = last_failure.or_else(|| replaced()?.reason.clone()).unwrap_or_default();
@@ -357,7 +358,7 @@ impl Look<'_> {
         }
     }
 
-    /// What a step came to, by item: of its newest round that came to anything. Who stood in for it speaks for it.
+    /// The finished tasks of a step, by item, of the newest round that has any. A replacement speaks for a failed step.
     fn results<'s>(&'s self, step: &'s StepView) -> Vec<&'s TaskView> {
         if step.state == StepState::Failed
             && let Some(other) = self.order.stand_in(step)
@@ -370,7 +371,7 @@ impl Look<'_> {
     }
 }
 
-/// How it stands with one item.
+/// Decides the state of one item.
 fn item_state<'a>(step: &Step, seen: &StepView, tasks: &[&'a TaskView]) -> Item<'a> {
     let Some(last) = tasks.iter().rev().find(|task| task.part == TaskPart::Work) else { return Item::Next(1) };
     match last.state {
@@ -379,7 +380,7 @@ fn item_state<'a>(step: &Step, seen: &StepView, tasks: &[&'a TaskView]) -> Item<
         TaskState::Failed => {}
     }
     let question = tasks.iter().find(|task| task.part == TaskPart::Question && task.attempt == last.attempt);
-    // Each try that somebody chose is one more, and so is each that was granted since, whatever was chosen before that.
+    // Each retry that was chosen adds one, and so does each that was granted since, whatever was chosen before that.
     let is_retry = |task: &&&TaskView| {
         task.part == TaskPart::Question && task.choice.as_ref().is_some_and(|choice| choice.as_str() == RETRY)
     };
@@ -431,7 +432,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// What a text of a step may speak of.
+/// The values that texts of a step can refer to.
 struct Values<'a> {
     look: &'a Look<'a>,
     step: &'a Step,
@@ -442,7 +443,7 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// For a text, which must not become longer than anybody reads.
+    /// A value for a text, truncated so that the text stays readable.
     fn of(&self, reference: &Reference) -> String {
         let value = self.whole(reference);
         match reference {
@@ -456,7 +457,7 @@ impl Values<'_> {
         }
     }
 
-    /// For lists and conditions: of a part they would come to something else.
+    /// A whole value, for lists and conditions: a truncated one would change their result.
     fn whole(&self, reference: &Reference) -> String {
         let view = self.look.view;
         match reference {
@@ -481,7 +482,7 @@ impl Values<'_> {
 
     fn field(&self, step: &StepView, field: &Field) -> String {
         let done = match step.key == self.step.key {
-            // Its own, for its `until`: what this round came to.
+            // Its own results, for its `until`: those of this round.
             true => self.seen.current().filter(|task| task.state == TaskState::Done).collect(),
             false => self.look.results(step),
         };
@@ -503,7 +504,7 @@ impl Values<'_> {
                 let summary = |task: &&TaskView| task.result.as_ref().and_then(|result| result.summary.clone());
                 done.iter().filter_map(summary).collect::<Vec<_>>().join("\n")
             }
-            // Of several, all must say the same.
+            // Several items have one verdict only if all agree.
             Field::Verdict => {
                 let mut verdicts: Vec<String> = texts.iter().map(|text| verdict(text)).collect();
                 verdicts.dedup();
@@ -546,6 +547,6 @@ fn at_path(json: &str, path: &[String]) -> String {
 fn cut(text: String, whole_in: impl Fn() -> String) -> String {
     match text.char_indices().nth(VALUE_CHARS_MAX) {
         None => text,
-        Some((end, _)) => format!("{}\n\n(cut here; whole in {})", &text[..end], whole_in()),
+        Some((end, _)) => format!("{}\n\n(truncated; the full text is in {})", &text[..end], whole_in()),
     }
 }

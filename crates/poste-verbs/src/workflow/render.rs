@@ -8,14 +8,14 @@ use poste_core::views::{StepView, TaskView, WorkflowView};
 
 use super::definition::{Definition, OnFail, Target};
 
-/// How a step stands, in a word.
+/// The state of a step, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     Pending,
     Running,
-    /// Somebody has to decide.
+    /// It waits for a decision.
     Asked,
-    /// It cannot be sent, or waits for an earlier one.
+    /// It cannot be sent, or waits for an earlier step.
     Held,
     Done,
     Skipped,
@@ -53,7 +53,7 @@ impl Look {
         }
     }
 
-    /// What a box of it is filled with, drawn with, and written in.
+    /// The colours of its box: fill, stroke and text.
     fn colours(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Pending => ("#f6f8fa", "#d0d7de", "#57606a"),
@@ -70,17 +70,17 @@ impl Look {
         [Self::Pending, Self::Running, Self::Asked, Self::Held, Self::Done, Self::Skipped, Self::Failed];
 }
 
-/// Text of others in a page: no line of it is a heading of ours.
+/// Text from agents in a page, quoted so that no line becomes a heading.
 fn quoted(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("> {line}\n")).collect()
 }
 
-/// One line, whatever is in it.
+/// One line, whatever the text contains.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// What the steps came to so far, each under its name.
+/// The results of the steps so far, each under its key.
 pub fn results(view: &WorkflowView) -> String {
     let mut page = String::new();
     for step in &view.steps {
@@ -99,7 +99,7 @@ pub fn results(view: &WorkflowView) -> String {
                     Some(choice) => {
                         let _ = writeln!(page, "> {choice}");
                     }
-                    None => page.push_str("> (nothing was said)\n"),
+                    None => page.push_str("> (no result)\n"),
                 },
             }
             let files = task.result.iter().flat_map(|result| &result.files);
@@ -112,18 +112,18 @@ pub fn results(view: &WorkflowView) -> String {
     page
 }
 
-/// As much of a result as is read among others; the message has all of it.
+/// A result, truncated to a readable length. The message has all of it.
 fn part<'t>(text: &'t str, before: usize, task: &TaskView) -> std::borrow::Cow<'t, str> {
     const EACH_CHARS_MAX: usize = 60_000;
     const ALL_BYTES_MAX: usize = 512 * 1024;
     let max = if before > ALL_BYTES_MAX { 200 } else { EACH_CHARS_MAX };
     match text.char_indices().nth(max) {
         None => text.into(),
-        Some((end, _)) => format!("{}\n\n(cut here; whole: poste track {})", &text[..end], task.message).into(),
+        Some((end, _)) => format!("{}\n\n(truncated; full text: poste track {})", &text[..end], task.message).into(),
     }
 }
 
-/// The page `workflow-state.md`: checked steps, and what they came to.
+/// The page `workflow-state.md`: the steps and their results.
 pub fn page(view: &WorkflowView) -> String {
     let settled = view.settled();
     let current = if view.is_open() { (settled + 1).min(view.steps.len()) } else { settled };
@@ -141,7 +141,7 @@ pub fn page(view: &WorkflowView) -> String {
         let _ = writeln!(page, "\n{}", plain(reason));
     }
     if view.state == WorkflowState::Failed && view.owner.is_some() {
-        let _ = writeln!(page, "\nLet what failed try again: poste workflow retry {}", view.workflow);
+        let _ = writeln!(page, "\nRetry failed steps: poste workflow retry {}", view.workflow);
     }
     let results = results(view);
     page.push_str("\n## Accumulated Results\n\n");
@@ -191,7 +191,7 @@ fn line(step: &StepView) -> String {
         let _ = write!(line, ": after #{held}");
     }
     if look == Look::Pending && !current.is_empty() {
-        line.push_str(": over, and nobody has gone on with it yet");
+        line.push_str(": ended, but the workflow was not advanced yet");
     }
     if let Some(reason) = step.reason.as_ref().filter(|_| look != Look::Done) {
         let _ = write!(line, ": {}", plain(reason));
@@ -199,7 +199,7 @@ fn line(step: &StepView) -> String {
     line
 }
 
-/// A box of a picture, and what it comes after.
+/// A box of a picture, and the boxes it is connected to.
 #[derive(Debug, Clone)]
 struct Drawn {
     key: String,
@@ -212,7 +212,7 @@ struct Drawn {
     note: String,
 }
 
-/// From one box to another, and the free rows it passes, by column.
+/// An arrow from one box to another, and the free rows it passes, by column.
 struct Arrow {
     from: usize,
     to: usize,
@@ -220,12 +220,12 @@ struct Arrow {
     lanes: Vec<(usize, usize)>,
 }
 
-/// What is drawn: a definition alone, or how a run of it stands.
+/// What is drawn: a definition alone, or the state of a run.
 #[derive(Debug)]
 pub struct Picture {
     title: String,
     boxes: Vec<Drawn>,
-    /// Whether the boxes say how they stand.
+    /// Whether the boxes show the state of their steps.
     stands: bool,
 }
 
@@ -268,7 +268,7 @@ impl Picture {
             let task = step.current().last();
             let who = task.and_then(|task| task.by.as_ref().map(ToString::to_string).or_else(|| task.to.clone()));
             let mut needs: Vec<usize> = step.needs.iter().filter_map(index).collect();
-            // Messages that only have numbers come one after the other.
+            // Messages that only have step numbers come one after the other.
             if view.name.is_none() && at > 0 {
                 needs.push(at - 1);
             }
@@ -294,7 +294,7 @@ impl Picture {
         Self { title: view.workflow.to_string(), boxes: boxes.collect(), stands: true }
     }
 
-    /// For Mermaid, as a flowchart.
+    /// The picture as a Mermaid flowchart.
     pub fn mermaid(&self) -> String {
         let mut chart = String::from("flowchart LR\n");
         for (index, drawn) in self.boxes.iter().enumerate() {
@@ -323,10 +323,10 @@ impl Picture {
         chart
     }
 
-    /// Which column a box stands in: after everything it comes after.
+    /// The column of each box: to the right of everything it waits for.
     fn columns(&self) -> Vec<usize> {
         let mut columns = vec![0; self.boxes.len()];
-        // Nothing waits for itself, so this many passes settle it.
+        // No step waits for itself, so this many passes are enough.
         for _ in 0..self.boxes.len() {
             for (index, drawn) in self.boxes.iter().enumerate() {
                 let before = drawn.needs.iter().map(|need| columns[*need] + 1).max().unwrap_or(0);
@@ -339,7 +339,7 @@ impl Picture {
         columns
     }
 
-    /// An image by itself: nothing is loaded, nothing is run.
+    /// The picture as a self-contained SVG image: it loads and runs nothing.
     pub fn svg(&self) -> String {
         const WIDTH: usize = 176;
         const HEIGHT: usize = 64;
@@ -354,7 +354,7 @@ impl Picture {
             rows[index] = used[*column];
             used[*column] += 1;
         }
-        // A long arrow goes between the boxes of the columns it passes: each has a row left free for it.
+        // A long arrow goes between the boxes of the columns it passes: each column leaves a row free for it.
         let mut arrows: Vec<Arrow> = Vec::new();
         for (index, drawn) in self.boxes.iter().enumerate() {
             let needs = drawn.needs.iter().map(|need| (*need, index, false));
@@ -476,7 +476,7 @@ impl Picture {
     }
 }
 
-/// So much of a text, with a mark that there is more.
+/// Truncates a text to a number of characters, with an ellipsis.
 fn short(text: &str, chars: usize) -> String {
     match text.chars().count() <= chars {
         true => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Lets what failed in a workflow try again, and goes on with it.
+//! Retries failed steps of a workflow, and advances it.
 
 use poste_core::log::{Intent, WorkflowRetry};
 use poste_core::text::{Label, RecordId};
@@ -12,12 +12,13 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What it is called, for example review-1
+    /// Name of the workflow, such as review-1
     pub workflow: Label,
-    /// Only this step; otherwise every one that failed
+    /// Step to retry; default: every failed step
     pub step: Option<Label>,
-    /// Why
+    /// Reason for the retry
     pub reason: Option<String>,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,

@@ -1,4 +1,4 @@
-//! Starts a workflow: its first steps are sent.
+//! Starts a workflow, and sends its first steps.
 
 use poste_core::office::Office;
 use poste_core::text::RecordId;
@@ -13,12 +13,13 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The name of a definition
+    /// Name of the definition
     #[schemars(with = "String")]
     pub name: Given,
-    /// What it is given, by name
+    /// Values of its inputs, by name
     #[serde(default)]
     pub inputs: Inputs,
+    /// Idempotency key: repeating the call with it is safe
     pub id: Option<RecordId>,
     #[serde(skip)]
     pub secrets: Secrets,
@@ -26,8 +27,9 @@ pub struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Answer {
+    /// Idempotency key of this write.
     pub id: RecordId,
-    /// It was started before under this id; there is no second one.
+    /// The workflow was already started under this id; no second one was started.
     pub repeat: bool,
     #[serde(flatten)]
     pub view: WorkflowView,
@@ -52,15 +54,15 @@ impl Verb for Input {
         desk.note_stored(format!("workflow {workflow}, id {id}"));
         go_on(desk, &workflow)?;
         let view = found(desk.office, &workflow)?;
-        desk.say(note!("see how it goes: " [workflow show, workflow = workflow]));
-        // A workflow only sends. That its agents are started is somebody else's, and without runs it looks as if nobody does so.
-        if nobody_runs(desk.office)? {
-            desk.say(note!("no agent runs now; if no dispatcher is there to start them: "[dispatch]));
+        desk.say(note!("follow it: " [workflow show, workflow = workflow]));
+        // A workflow only sends messages. A dispatcher starts the agents, and without runs there may be none.
+        if no_agent_runs(desk.office)? {
+            desk.say(note!("no agent is running; if no dispatcher starts them: "[dispatch]));
         }
         Ok(Answered::new(Answer { id, repeat: started.repeat, view }))
     }
 }
 
-fn nobody_runs(office: &Office) -> Result<bool> {
+fn no_agent_runs(office: &Office) -> Result<bool> {
     Ok(!poste_config::runners(office)?.agents.is_empty() && views::all_running(office.store())?.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Shows how a workflow stands: its steps, and what they came to.
+//! Shows the state of a workflow: its steps and their results.
 
 use poste_core::text::Label;
 use poste_core::views::WorkflowView;
@@ -11,7 +11,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// What it is called, for example review-1; or the label that messages carry
+    /// Name of the workflow, such as review-1, or the label that messages carry
     pub workflow: Label,
 }
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
 
-/// How deep a definition may be nested. An honest one needs five levels.
+/// Maximum nesting depth of a definition. A real one needs five levels.
 const DEPTH_MAX: usize = 16;
 
-/// A value and where it stands, counted from 1.
+/// A value and its line, counted from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub line: usize,
@@ -26,14 +26,14 @@ pub enum Value {
     List(Vec<Node>),
     /// In the order they are written, each key with its line.
     Table(Vec<(String, usize, Node)>),
-    /// A date, a fraction, nothing at all: what no definition has.
+    /// A date, a fraction or null, which no definition has.
     Other,
 }
 
 impl Value {
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::Whole(_) => "a number",
             Self::Flag(_) => "true or false",
             Self::List(_) => "a list",
@@ -43,7 +43,7 @@ impl Value {
     }
 }
 
-/// How a definition is written.
+/// The format of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Toml,
@@ -88,7 +88,7 @@ pub fn read(text: &str, format: Format) -> Result<Node, Problem> {
 fn read_toml(text: &str) -> Result<Node, Problem> {
     let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let line = |at: usize| starts.partition_point(|start| *start <= at);
-    // A key of a hundred thousand parts is a table as deep.
+    // A key of a hundred thousand parts would be a table as deep.
     if let Some(deep) = text.lines().position(|line| line.matches('.').count() > 200) {
         return Err(problem(Some(deep + 1), "a line has too many dots for a definition"));
     }
@@ -101,7 +101,7 @@ fn read_toml(text: &str) -> Result<Node, Problem> {
 
 fn of_table(table: &DeTable<'_>, line: &impl Fn(usize) -> usize, depth: usize) -> Result<Value, Problem> {
     if depth > DEPTH_MAX {
-        return Err(problem(None, "it is nested too deep"));
+        return Err(problem(None, "it is nested too deeply"));
     }
     let mut entries = Vec::new();
     for (key, value) in table {
@@ -137,8 +137,8 @@ fn read_yaml(text: &str) -> Result<Node, Problem> {
         Err(error) => {
             let line = error.location().map(|location| usize::try_from(location.line()).unwrap_or(1));
             let whole = error.to_string();
-            let first = whole.lines().next().unwrap_or("it is no YAML");
-            // It says itself where, and so does the problem.
+            let first = whole.lines().next().unwrap_or("it is not valid YAML");
+            // The message begins with its position, which the problem has as well.
             let where_from = error.location().map(|at| format!("line {} column {}: ", at.line(), at.column()));
             let first = where_from.and_then(|place| first.strip_prefix(&place)).unwrap_or(first);
             Err(problem(line, first.to_owned()))
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_writing_it_know_their_lines() {
+    fn both_formats_keep_their_lines() {
         let toml =
             read("title = \"a\"\n\n[inputs.x]\nabout = \"b\"\n\n[[step]]\nkey = \"one\"\n", Format::Toml).unwrap();
         assert_eq!(lines(&toml), [("title".to_owned(), 1), ("inputs".to_owned(), 3), ("step".to_owned(), 6)]);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_where() {
+    fn a_syntax_error_has_its_line() {
         assert_eq!(read("a = 1\nb = [\n", Format::Toml).unwrap_err().line, Some(2));
         assert!(read("a: 1\nb: [1, 2\n", Format::Yaml).unwrap_err().line.is_some());
         assert!(read(&"a.".repeat(500), Format::Toml).is_err());

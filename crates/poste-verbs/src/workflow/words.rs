@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Something a text or a condition speaks of.
+/// A value that a text or a condition refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     Input(String),
@@ -10,7 +10,7 @@ pub enum Reference {
         key: String,
         field: Field,
     },
-    /// Of a step with a list: the item, which one it is, and how many there are.
+    /// For a step with a list: the item, its index, and the number of items.
     Item,
     Index,
     Items,
@@ -22,21 +22,21 @@ pub enum Reference {
     Name,
 }
 
-/// What may be asked of a step.
+/// A property of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Field {
     Result,
-    /// Of a list: every result, as a JSON list.
+    /// For a list: every result, as a JSON list.
     Results,
     Summary,
-    /// The first word of the result, in small letters.
+    /// The first word of the result, in lower case.
     Verdict,
     Choice,
     State,
     /// The numbers of its messages.
     Message,
     Files,
-    /// A value of the structured part, by its path.
+    /// A value of the payload, by its path.
     Payload(Vec<String>),
 }
 
@@ -61,8 +61,8 @@ impl std::str::FromStr for Reference {
             ["steps", key, field, rest @ ..] if !key.is_empty() => {
                 Self::Step { key: (*key).to_owned(), field: field_of(field, rest)? }
             }
-            ["steps", ..] => return Err(format!("say what of the step: steps.KEY.FIELD, FIELD one of {FIELDS}")),
-            _ => return Err(format!("{text} is nothing a workflow knows; it knows {WORDS}")),
+            ["steps", ..] => return Err(format!("name a field of the step: steps.KEY.FIELD, FIELD one of {FIELDS}")),
+            _ => return Err(format!("{text} is not a known value; use one of {WORDS}")),
         })
     }
 }
@@ -78,11 +78,11 @@ fn field_of(field: &str, rest: &[&str]) -> Result<Field, String> {
         "message" => Field::Message,
         "files" => Field::Files,
         "payload" => return Ok(Field::Payload(rest.iter().map(|part| (*part).to_owned()).collect())),
-        _ => return Err(format!("a step has no {field}; it has {FIELDS}")),
+        _ => return Err(format!("a step has no field {field}; use one of {FIELDS}")),
     };
     match rest {
         [] => Ok(plain),
-        _ => Err(format!("{field} of a step is a text; only its payload has parts")),
+        _ => Err(format!("{field} of a step has no parts; only payload has")),
     }
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A text with places to fill in.
+/// A text with values to fill in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 
@@ -120,7 +120,7 @@ enum Piece {
 }
 
 impl Template {
-    /// The template, or everything that is wrong with it, each with the words that are.
+    /// Parses a template. Each error is the wrong piece of text, and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, Vec<(String, String)>> {
         let mut pieces = Vec::new();
         let mut wrong = Vec::new();
@@ -130,7 +130,7 @@ impl Template {
             pieces.push(Piece::Text(before.to_owned()));
             let Some(close) = after.find("}}") else {
                 let shown: String = rest[open..].lines().next().unwrap_or_default().chars().take(40).collect();
-                wrong.push((shown.clone(), format!("{shown} has no }}}}")));
+                wrong.push((shown.clone(), format!("{shown} has no closing }}}}")));
                 rest = "";
                 break;
             };
@@ -160,7 +160,7 @@ impl Template {
     }
 }
 
-/// `A and B or C`: of comparisons, `and` before `or`.
+/// `A and B or C`: comparisons, of which `and` binds tighter than `or`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition(Vec<Vec<Test>>);
 
@@ -168,7 +168,7 @@ pub struct Condition(Vec<Vec<Test>>);
 struct Test {
     not: bool,
     left: Operand,
-    /// Without one: the left side says something, and not `false` or `no`.
+    /// Without a comparison: whether the left side is not empty, `false`, `no` or `0`.
     compared: Option<(Comparison, Operand)>,
 }
 
@@ -251,7 +251,7 @@ fn split(text: &str) -> Result<Vec<Word>, String> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         if matches!(first, '"' | '\'') {
-            let end = rest[1..].find(first).ok_or_else(|| format!("{rest} has no end"))?;
+            let end = rest[1..].find(first).ok_or_else(|| format!("{rest} has no closing quote"))?;
             words.push(Word::Quoted(rest[1..=end].to_owned()));
             rest = rest[end + 2..].trim_start();
             continue;
@@ -263,7 +263,7 @@ fn split(text: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-const HOW: &str = "write steps.KEY.verdict == \"approved\", with ==, !=, contains or begins, and join them by and, or";
+const HOW: &str = "write steps.KEY.verdict == \"approved\", with ==, !=, contains or begins; join several with and, or";
 
 fn test_of(words: &[Word]) -> Result<Test, String> {
     let (not, words) = match words {
@@ -286,21 +286,21 @@ fn test_of(words: &[Word]) -> Result<Test, String> {
                 "!=" => Comparison::IsNot,
                 "contains" => Comparison::Contains,
                 "begins" => Comparison::Begins,
-                other => return Err(format!("{other} compares nothing: {HOW}")),
+                other => return Err(format!("{other} is not a comparison: {HOW}")),
             };
             Ok(Test { not, left: operand(left)?, compared: Some((comparison, operand(right)?)) })
         }
-        _ => Err(format!("it is no condition: {HOW}")),
+        _ => Err(format!("it is not a condition: {HOW}")),
     }
 }
 
-/// The first word, as a verdict is written: in small letters, without what stands around it.
+/// The first word as a verdict: in lower case, without surrounding punctuation.
 pub fn verdict(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     first.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
 }
 
-/// A list as somebody writes one: JSON, or a line an item, with or without a bullet.
+/// The items of a list: JSON, or one item per line, with or without a bullet.
 pub fn items(text: &str) -> Vec<String> {
     if let Ok(list) = serde_json::from_str::<Vec<serde_json::Value>>(text) {
         let shown = list.into_iter().map(|item| match item {
@@ -331,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_filled_and_says_what_is_wrong() {
+    fn a_template_is_filled_and_reports_errors() {
         let template = Template::parse("Look into {{ inputs.topic }}: {{steps.a.result}}{{round}}.").unwrap();
         assert_eq!(template.fill(&value), "Look into <topic>: two\nlines3.");
         assert_eq!(template.references().count(), 3);
         let wrong = Template::parse("{{topic}} {{steps.a}} {{steps.a.colour}} {{oh").unwrap_err();
         assert_eq!(wrong.len(), 4);
         assert_eq!(wrong[0].0, "{{topic}}");
-        // What was filled in is not looked at again.
+        // Inserted text is not expanded again.
         assert_eq!(Template::parse("{{inputs.a}}").unwrap().fill(&|_| "{{round}}".to_owned()), "{{round}}");
     }
 

@@ -46,7 +46,7 @@ fn the_ways_are_chosen_by_what_is_known() {
     let rows: &[Row<'_>] = &[
         (None, false, &none, false, &[], "it has no live session"),
         (None, false, &all, true, &["command"], "it has no live session"),
-        (Some((Running, true)), false, &all, false, &in_session, "tells of no way"),
+        (Some((Running, true)), false, &all, false, &in_session, "reports no way"),
         (
             Some((Running, true)),
             false,
@@ -55,17 +55,17 @@ fn the_ways_are_chosen_by_what_is_known() {
             &["claude-socket", "codex-queue", "opencode", "tmux", "command"],
             "",
         ),
-        (Some((Running, true)), false, &none, false, &[], "tells of no way"),
-        (Some((Running, true)), false, &none, true, &["command"], "tells of no way"),
-        (Some((Running, true)), true, &all, true, &["rewake"], "tells of no way"),
-        (Some((Running, true)), false, &half, false, &[], "tells of no way"),
-        (Some((Running, true)), false, &pane, true, &["tmux", "command"], "tells of no way"),
-        (Some((Running, true)), false, &nonsense, false, &[], "tells of no way"),
-        (Some((Gone, true)), true, &all, false, &[], "is gone"),
-        (Some((Gone, true)), false, &all, true, &["command"], "is gone"),
+        (Some((Running, true)), false, &none, false, &[], "reports no way"),
+        (Some((Running, true)), false, &none, true, &["command"], "reports no way"),
+        (Some((Running, true)), true, &all, true, &["rewake"], "reports no way"),
+        (Some((Running, true)), false, &half, false, &[], "reports no way"),
+        (Some((Running, true)), false, &pane, true, &["tmux", "command"], "reports no way"),
+        (Some((Running, true)), false, &nonsense, false, &[], "reports no way"),
+        (Some((Gone, true)), true, &all, false, &[], "has ended"),
+        (Some((Gone, true)), false, &all, true, &["command"], "has ended"),
         (Some((Unknown, true)), true, &all, false, &[], "runs elsewhere (desk)"),
-        (Some((Unknown, false)), false, &all, false, &in_session[..3], "tells of no way"),
-        (Some((Unknown, false)), true, &none, true, &["rewake"], "tells of no way"),
+        (Some((Unknown, false)), false, &all, false, &in_session[..3], "reports no way"),
+        (Some((Unknown, false)), true, &none, true, &["rewake"], "reports no way"),
     ];
     for (at, (row, waiter, reach, command, expected, why)) in rows.iter().enumerate() {
         let session = row.map(|(presence, has_process)| session(presence, has_process));

@@ -89,10 +89,10 @@ fn a_command_that_fails_hangs_or_is_not_there_is_told() {
     let start = Instant::now();
     let ring = Ring { limit: Duration::from_millis(300), ..a_ring(&[1]) };
     let told = command(&hangs, &ring).unwrap_err();
-    assert!(told.ends_with("did not end within 0.3 s"), "{told}");
+    assert!(told.ends_with("timed out after 0.3 s"), "{told}");
     assert!(start.elapsed() < Duration::from_secs(50));
     let told = command("/nowhere/notify", &a_ring(&[1])).unwrap_err();
-    assert!(told.contains("is not found"), "{told}");
+    assert!(told.contains("program not found"), "{told}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_session_is_prompted_with_one_request() {
     assert_eq!(told, "the server answered with HTTP 404");
     served.join().expect("served");
     let (url, served) = serve("hello\n");
-    assert!(prompt(&url, "ses_1", &[], LIMIT).expect_err("no HTTP").contains("no HTTP server"));
+    assert!(prompt(&url, "ses_1", &[], LIMIT).expect_err("no HTTP").contains("not HTTP"));
     served.join().expect("served");
 }
 
@@ -201,7 +201,7 @@ fn what_is_no_socket_or_takes_nothing_is_told_in_time() {
     let told = write(&path, None, LIMIT).expect_err("it is not there");
     assert!(told.contains("No such file"), "{told}");
     fs::write(&path, "").expect("written");
-    assert!(write(&path, Some("s3cret"), LIMIT).expect_err("a file").contains("no socket of this user"));
+    assert!(write(&path, Some("s3cret"), LIMIT).expect_err("a file").contains("not a socket of this user"));
     fs::remove_file(&path).expect("removed");
     drop(UnixListener::bind(&path).expect("bound"));
     let told = write(&path, None, LIMIT).expect_err("nobody listens");
@@ -211,7 +211,7 @@ fn what_is_no_socket_or_takes_nothing_is_told_in_time() {
     let _listener = UnixListener::bind(&path).expect("bound");
     let start = Instant::now();
     let told = (0..10_000).find_map(|_| write(&path, None, SHORT).err()).expect("the queue has an end");
-    assert!(told.contains("nobody takes connections"), "{told}");
+    assert!(told.contains("it accepts no connections"), "{told}");
     assert!(start.elapsed() < 2 * LIMIT);
 }
 
@@ -298,7 +298,7 @@ fn an_agent_that_was_put_aside_is_not_typed_to() {
     until("the line", || server.typed() == line(1));
     server.tmux(&["send-keys", "-t", &pane, "C-z"]);
     until("the stop", || !processes::is_in_foreground(agent));
-    let aside = format!("something else is in front of the agent in pane {pane}");
+    let aside = format!("the agent is not in the foreground of pane {pane}");
     assert_eq!(type_line(2), Err(aside.clone()));
     // It runs on, behind the shell.
     run("bg");
@@ -315,11 +315,11 @@ fn only_a_pane_that_runs_the_agent_is_typed_into() {
     let server = Server::start(READER);
     let (pane, pid) = server.pane();
     let told = |pane: &str, pid: u32| type_line(&server.socket(), pane, pid, &[1]).expect_err("not there");
-    assert_eq!(told(&pane, std::process::id()), format!("pane {pane} runs something else by now"));
+    assert_eq!(told(&pane, std::process::id()), format!("pane {pane} runs another program now"));
     assert!(told("%99", pid).contains("pane"), "a pane that is not there");
-    assert!(told("=0.0", pid).contains("none of tmux"));
+    assert!(told("=0.0", pid).contains("not one of tmux"));
     server.tmux(&["copy-mode", "-t", &pane]);
-    assert_eq!(told(&pane, pid), format!("somebody is reading back in pane {pane}"));
+    assert_eq!(told(&pane, pid), format!("pane {pane} is in copy mode"));
     server.tmux(&["send-keys", "-t", &pane, "-X", "cancel"]);
     server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
     server.tmux(&["send-keys", "-t", &pane, "C-d"]);

@@ -7,14 +7,15 @@ use crate::context::Cx;
 
 /// Acknowledge a message
 ///
-/// If its type asks for no work, that ends it; otherwise it is a mark its sender sees. An ack is no response.
+/// An ack ends a message whose type asks for no work. On any other it is a mark that the sender sees. It is not a
+/// response.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste ack 12 --note 'Will comply' --as builder-1")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// A word to the sender
+    /// Note to the sender
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]

@@ -7,11 +7,11 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// Show who is registered
+/// List registered agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste agents\n  poste agents --all --json")]
 pub(crate) struct Args {
-    /// Retired ones too
+    /// Include retired agents
     #[arg(long)]
     all: bool,
 }

@@ -11,30 +11,30 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// Agree on a proposal, or see who has
+/// Agree to a proposal, or show who has agreed
 ///
-/// A proposal is a message of type interface_contract. Its sender agrees by sending it; it is agreed when everybody it
-/// was put to has agreed. A newer proposal in the same conversation takes its place. With --context the last word
-/// writes what was agreed into the structured part of a shared context.
+/// A proposal is a message of type interface_contract. Its sender agrees by sending it. The proposal is agreed when all
+/// recipients have agreed. A newer proposal in the same conversation supersedes it. With --context, the last agreement
+/// writes the result into the structured part of a shared context.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste agree 3 --as builder-2\n  poste agree 3 --context api-contracts --as builder-2\n  \
                   poste agree 3 --list"
 )]
 pub(crate) struct Args {
-    /// The number of the proposal
+    /// Number of the proposal
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Only show who has agreed
     #[arg(long, conflicts_with_all = ["note", "context", "key", "id"])]
     list: bool,
-    /// A word with it, Markdown
+    /// Note with the agreement, in Markdown
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Once everybody has agreed: write it down in this context
+    /// Context to write the result to, once all parties have agreed
     #[arg(long, value_name = "NAME")]
     context: Option<ContextName>,
-    /// With --context: under this key; otherwise what the payload has as "interface" or "name"
+    /// With --context: key to write to; otherwise "interface" or "name" of the payload
     #[arg(long, value_name = "KEY", requires = "context")]
     key: Option<String>,
     #[command(flatten)]
@@ -59,15 +59,15 @@ impl Answer for agree::Answer {
                     format!("agreed {} (#{number})", ui.time(at))
                 }
                 (Some(by), Some(at), Some(number)) => format!("{by} agreed {} (#{number})", ui.time(at)),
-                _ if party.retired => "has not answered it, and is retired".to_owned(),
-                _ => "has not answered it".to_owned(),
+                _ if party.retired => "has not answered, and is retired".to_owned(),
+                _ => "has not answered".to_owned(),
             };
             vec![party.party.clone(), word]
         });
         ui.rows(out, &["PARTY", "WORD"], rows.collect())?;
         for written in written {
-            let since = if written.stands == Some(false) { "; its data was changed since" } else { "" };
-            writeln!(out, "written down in context {}, version {}{since}", written.context, written.version)?;
+            let since = if written.stands == Some(false) { "; its data has changed since" } else { "" };
+            writeln!(out, "written to context {}, version {}{since}", written.context, written.version)?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         note: args.note,
         context: args.context.clone(),
         key: args.key,
-        // Under one id it is said once, however often the context has to be waited for.
+        // One id for every attempt: waiting for the context must not repeat the agreement.
         id: Some(args.write.id.unwrap_or_else(|| cx.new_id())),
         secrets: args.write.secret.secrets(),
     };

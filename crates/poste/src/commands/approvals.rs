@@ -13,35 +13,35 @@ use crate::cli::duration;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape, fence};
 
-/// List what waits for a decision, or show one
+/// List approvals, or show one
 ///
-/// Without an option: what this agent has to decide, and what it asked. An answer is given with poste approve or
-/// poste deny; poste reply only talks about it.
+/// Without options: the approvals that this agent has to decide, and those that it asked for. Decide with poste approve
+/// or poste deny; poste reply only discusses the question.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste approvals --as lead\n  poste approvals --mine --as lead\n  poste approvals --asked --as coder\n  \
                         poste approvals --all\n  poste approvals 12\n  poste approvals 12 --wait --timeout 10m"
 )]
 pub(crate) struct Args {
-    /// Only this one
+    /// Number of the approval to show
     #[arg(value_parser = crate::cli::number, conflicts_with_all = ["mine", "asked", "all"])]
     number: Option<MessageNo>,
-    /// What waits for a decision by this agent
+    /// Only approvals that this agent has to decide
     #[arg(long, conflicts_with_all = ["asked", "all"])]
     mine: bool,
-    /// What this agent asked and nobody decided yet
+    /// Only open approvals that this agent asked for
     #[arg(long, conflicts_with = "all")]
     asked: bool,
-    /// Everybody's, decided or not, the newest first
+    /// All approvals of all agents, newest first
     #[arg(long)]
     all: bool,
-    /// Of one: block until it is decided and print the choice; the exit code is that of ask --wait
+    /// Block until the approval is decided and print the choice; exit codes are those of ask --wait
     #[arg(long, requires = "number")]
     wait: bool,
-    /// With --wait: give up after this; the question stays
+    /// With --wait: give up after this time; the question stays open
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     timeout: Option<Duration>,
-    /// At most so many
+    /// Maximum number of approvals
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
@@ -98,7 +98,7 @@ pub(crate) fn print_approval(ui: &Ui, approval: &ApprovalView, out: &mut dyn Wri
     Ok(())
 }
 
-/// How far it is, in a line.
+/// The status of an approval, in one line.
 pub(crate) fn standing(ui: &Ui, approval: &ApprovalView) -> String {
     if approval.state != ApprovalState::Open {
         let when = approval.ended_at.map(|at| format!(" ({})", ui.time(at))).unwrap_or_default();
@@ -110,26 +110,26 @@ pub(crate) fn standing(ui: &Ui, approval: &ApprovalView) -> String {
         Some(at) => format!("due {}{otherwise}", ui.time(at)),
         None => "no deadline".to_owned(),
     };
-    let nobody = if approval.nobody_left { "; nobody is left to answer" } else { "" };
-    format!("{until}{nobody}")
+    let no_recipient = if approval.nobody_left { "; no recipient is left to answer" } else { "" };
+    format!("{until}{no_recipient}")
 }
 
-/// What was decided, by whom or what; or why not.
+/// What was decided and by which agent, or why nothing was.
 pub(crate) fn decision(approval: &ApprovalView) -> String {
     let choice = approval.choice.as_ref().map(Word::as_str).unwrap_or_default();
     match (approval.state, &approval.decided_by) {
         (ApprovalState::Answered, Some(by)) => format!("{choice}, by {by}"),
         (ApprovalState::Answered, None) => choice.to_owned(),
-        (ApprovalState::Defaulted, _) => format!("{choice}, the default: nobody answered in time"),
-        (ApprovalState::Unanswered, _) => "nobody answered in time, and it has no default".to_owned(),
-        (ApprovalState::Closed, _) => "its conversation is over".to_owned(),
+        (ApprovalState::Defaulted, _) => format!("{choice}, the default: no answer in time"),
+        (ApprovalState::Unanswered, _) => "no answer in time, and no default".to_owned(),
+        (ApprovalState::Closed, _) => "its conversation was closed".to_owned(),
         (ApprovalState::Withdrawn, _) => format!("{} retired", approval.from),
-        (ApprovalState::Open, _) if approval.nobody_left => "nobody is left to answer".to_owned(),
+        (ApprovalState::Open, _) if approval.nobody_left => "no recipient is left to answer".to_owned(),
         (ApprovalState::Open, _) => "open".to_owned(),
     }
 }
 
-/// Blocks until it is decided. Whoever waits in a script wants the word and nothing else.
+/// Blocks until the approval is decided. Prints only the choice, for scripts.
 fn wait(cx: &mut Cx, number: MessageNo, timeout: Option<Duration>) -> Result {
     let mut office = cx.open_to_write()?;
     let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;

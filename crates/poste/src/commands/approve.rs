@@ -10,16 +10,16 @@ use crate::context::Cx;
 use crate::draft::read_body;
 use crate::ui::{Answer, Ui};
 
-/// Decide what somebody asked: approve it, or another choice it offers
+/// Approve a question, or choose another answer
 ///
-/// The first answer counts; it goes to whoever asked. A human may decide what was asked of somebody else.
+/// The first answer counts and goes to the asker. A human may decide a question that was put to another agent.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste approve 12 --as lead\n  poste approve 12 --note 'Only on staging' --as lead\n  \
                         poste approve 15 --choice sqlite --as anna"
 )]
 pub(crate) struct Args {
-    /// The question's number
+    /// Number of the question
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     #[command(flatten)]
@@ -28,10 +28,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecisionArgs {
-    /// Another choice than to approve
+    /// Choice other than approve
     #[arg(long, value_name = "WORD")]
     pub choice: Option<Word>,
-    /// A word to whoever asked; - for stdin
+    /// Note to the asker; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub note: Option<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) struct DecisionArgs {
 impl Answer for approve::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let again = if self.repeat { " (before, under this id)" } else { "" };
-        writeln!(out, "#{} {}: {} is told with #{}{again}", self.number, self.choice, self.asker, self.answer)
+        writeln!(out, "#{} {}: {} notified with #{}{again}", self.number, self.choice, self.asker, self.answer)
     }
 }
 

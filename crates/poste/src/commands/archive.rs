@@ -10,15 +10,15 @@ use crate::ui::{self, Answer, Ui};
 
 /// Move finished conversations out of the database into a file
 ///
-/// Nothing may be pending or claimed in them, and nothing have happened for the retention time (poste.toml, otherwise
-/// 72h). They can still be read, tracked and searched; they cannot be changed any more.
+/// A conversation is finished if nothing in it is pending or claimed and nothing has happened in it for the retention
+/// time (poste.toml, otherwise 72h). Archived messages can be read, tracked and searched, but not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste archive --as lead\n  poste archive --older 7d --dry-run")]
 pub(crate) struct Args {
-    /// Finished for so long, instead of the retention time
+    /// Time since a conversation finished, instead of the retention time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     older: Option<Duration>,
-    /// Only say what would be archived
+    /// Only show what would be archived
     #[arg(long)]
     dry_run: bool,
 }
@@ -32,7 +32,7 @@ impl Answer for archive::Answer {
             writeln!(out, "  archive/{file}")?;
         }
         if self.kept > 0 {
-            writeln!(out, "{} not finished or not for long enough", ui::count(self.kept, "conversation"))?;
+            writeln!(out, "{} unfinished or too recent", ui::count(self.kept, "conversation"))?;
         }
         Ok(())
     }

@@ -22,12 +22,12 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes};
 
-/// Ask for a decision: a question or a plan, with choices, a deadline and a default
+/// Ask for a decision on a question or a plan
 ///
 /// TO is a person, an agent, a group, or `lead`: the lead this agent is registered with, else role:lead. The first
-/// answer counts. At the deadline the default is applied, and both sides are told. With --wait it blocks until that is
-/// decided and prints the choice: it ends with 0 for the first choice and with 12 for any other. Killed meanwhile, it
-/// can be run again with the same --id, and waits on.
+/// answer counts. At the deadline the default is applied and both sides are notified. With --wait it blocks until the
+/// decision and prints the choice; the exit code is 0 for the first choice and 12 for any other. If interrupted, run it
+/// again with the same --id to resume waiting.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste ask lead 'Deploy to production?' --by 30m --default deny --wait --as coder\n  \
@@ -35,51 +35,51 @@ use crate::{Result, notes};
                         poste ask lead 'Split the parser' - --plan --id plan-7 --wait --as coder < plan.md"
 )]
 pub(crate) struct Args {
-    /// Who decides
+    /// Recipient that decides
     to: String,
-    /// One line
+    /// Question, one line
     #[arg(value_name = "QUESTION", allow_hyphen_values = true)]
     subject: String,
-    /// Markdown; - for stdin
+    /// Details in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// What may be answered, in this order; otherwise approve and deny
+    /// Possible answer, in this order; otherwise approve and deny
     #[arg(long, value_name = "WORD")]
     choice: Vec<Word>,
-    /// What is decided when nobody answers in time
+    /// Choice that applies without an answer by the deadline
     #[arg(long, value_name = "WORD", requires = "by")]
     default: Option<Word>,
-    /// Until when: 30m, 2h, or a moment
+    /// Deadline: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     by: Option<When>,
-    /// It is a plan: sent as plan_approval_request
+    /// Send a plan, as type plan_approval_request
     #[arg(long)]
     plan: bool,
-    /// Block until it is decided
+    /// Block until the question is decided
     #[arg(long)]
     wait: bool,
-    /// With --wait: give up after this; the question stays
+    /// With --wait: give up after this time; the question stays open
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     timeout: Option<Duration>,
-    /// A brief context for the request
+    /// Brief context for the request
     #[arg(long, value_name = "TEXT")]
     context: Option<String>,
-    /// Structured data: JSON, or @FILE
+    /// Payload: JSON, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     payload: Option<String>,
-    /// A file this speaks of: must exist; size and digest are recorded
+    /// File to reference; it must exist, its size and digest are recorded
     #[arg(long, value_name = "PATH")]
     artifact: Vec<PathBuf>,
-    /// A file to copy into the office
+    /// File to copy into the office
     #[arg(long, value_name = "PATH")]
     attach: Vec<PathBuf>,
-    /// The message it answers
+    /// Message that this one replies to
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     reply_to: Option<MessageNo>,
-    /// The conversation to join; otherwise the answered one, or a new one
+    /// Conversation to join; otherwise that of the answered message, or a new one
     #[arg(long, value_name = "LABEL")]
     conversation: Option<Label>,
-    /// An id of your own: asking again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
     #[command(flatten)]
@@ -102,7 +102,7 @@ impl Answer for ask::Answer {
 
 impl Answer for Asked {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        // Whoever waits in a script wants the word and nothing else.
+        // A script that waits needs only the choice.
         match &self.answer.approval.choice {
             Some(choice) if self.waited => writeln!(out, "{choice}"),
             _ => print_approval(ui, &self.answer.approval, out),
@@ -138,9 +138,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     notes::say(&cx.ui, &answered);
     let ask::Answer { approval, id, repeat } = answered.answer;
     let number = approval.number;
-    cx.ui.say(format!("asked as #{number}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
+    cx.ui.say(format!("asked as #{number}; waiting. If interrupted, resume with: --wait --id {id}"));
     let (approval, ended) = wait_on(cx, &mut office, number, timeout)?;
-    // What was not decided has no word for a script to read; what there is to say of it goes to stderr.
+    // Without a decision, stdout stays empty for scripts; the reason goes to stderr.
     if approval.choice.is_some() || cx.ui.json {
         let decided = approval.answer;
         cx.ui.answer(&Asked { answer: ask::Answer { approval, id, repeat }, waited: true })?;
@@ -149,7 +149,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     ended
 }
 
-/// Blocks until a question is decided or will not be; with what that means for a script.
+/// Blocks until a question is settled. Returns it with the outcome for the exit code.
 pub(crate) fn wait_on(
     cx: &mut Cx,
     office: &mut Office,
@@ -157,17 +157,17 @@ pub(crate) fn wait_on(
     timeout: Option<Duration>,
 ) -> Result<(ApprovalView, Result)> {
     let now = office.now()?;
-    let mut told = number;
+    let mut last_shown = number;
     let asker = views::approval(office.store(), number, now)?.map(|approval| approval.from);
-    // What is said about it on the way comes as mail to the asker, if it is no reply to the question itself.
+    // Messages about the question that are not replies to it arrive as mail to the asker.
     let interest = asker.as_ref().map(Interest::mail).unwrap_or_default();
     let interest = interest.and(Concern::Approval(number)).and(Concern::Message(number));
     let settled = cx.wait_for(office, &interest, timeout, |office| {
         let Some(approval) = views::approval(office.store(), number, now)? else { return Ok(Some(())) };
-        for talk in views::talk_after(office.store(), &approval, told)? {
-            // Whoever is asked may wait for a word of whoever waits here.
+        for talk in views::talk_after(office.store(), &approval, last_shown)? {
+            // The recipient may be waiting for an answer by the asker, who is blocked here.
             cx.ui.say(format!("#{} by {}: {}; see it: poste read {0}", talk.number, talk.from, talk.subject));
-            told = talk.number;
+            last_shown = talk.number;
         }
         Ok(approval.is_settled().then_some(()))
     })?;
@@ -177,12 +177,12 @@ pub(crate) fn wait_on(
     Ok((approval, ended))
 }
 
-/// What a script learns by the exit code.
+/// The outcome of a question, for the exit code.
 fn outcome(approval: &ApprovalView, complete: bool) -> Result {
     let number = approval.number;
     if !complete {
         return Err(CommandError::new(Kind::TimedOut, format!("question {number} is not decided yet"))
-            .hint(format!("it stays: poste approvals {number}; wait on: poste approvals {number} --wait")));
+            .hint(format!("it stays open: poste approvals {number}; wait again: poste approvals {number} --wait")));
     }
     if approval.is_approved() {
         return Ok(());

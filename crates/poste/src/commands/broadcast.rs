@@ -6,16 +6,16 @@ use crate::draft::MessageArgs;
 
 /// Send a message to every active agent but yourself
 ///
-/// Agents that register later do not get it.
+/// Agents that register later do not receive it.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  poste broadcast 'JWT uses RS256' 'See docs/jwt.md' --type decision_announcement --as architect"
 )]
 pub(crate) struct Args {
-    /// One line
+    /// Subject, one line
     #[arg(allow_hyphen_values = true)]
     subject: String,
-    /// Markdown; - for stdin
+    /// Body in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     #[command(flatten)]

@@ -16,42 +16,43 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes};
 
-/// Claim work: a lease on a message, yours until it is finished or runs out
+/// Claim messages to work on them
 ///
-/// Without N, the best pending messages. Finish each with done, fail, reply --done or forward; give it back with
-/// release; keep it longer with extend. The token printed here proves the claim; with POSTE_SESSION set it is
-/// not needed.
+/// A claim is a lease: no other agent can take the message until you finish it or the lease ends. Without NUMBER,
+/// claims the best pending messages: highest priority first, then oldest. Finish each with done, fail, reply --done or
+/// forward; give it back with release; keep it longer with extend. The printed token proves the claim; with
+/// POSTE_SESSION set it is not needed.
 ///
-/// A message with gates is claimed, then its gates are run. What does not pass them goes back to its sender with the
-/// reason, and is not printed; if nothing is left, the exit code is 4.
+/// If a message has gates, they run after the claim. A message that fails a gate goes back to its sender with the
+/// reason and is not printed; if nothing is left, the exit code is 4.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste claim --as coder\n  poste claim 12 --lease 30m\n  poste claim --max 5 --wait --timeout 10m\n  \
                   poste claim --type directive --type question --wait"
 )]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: Option<MessageNo>,
-    /// At most so many
+    /// Maximum number of messages
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::CLAIM_MAX)))]
     max: u32,
-    /// Only of this type; may be given several times
+    /// Only messages of this type; may be repeated
     #[arg(long = "type", value_name = "TYPE", conflicts_with = "number")]
     types: Vec<TypeName>,
-    /// How long it is yours
+    /// Length of the lease
     #[arg(long, value_name = "TIME", value_parser = duration)]
     lease: Option<Duration>,
-    /// Wait until there is something
+    /// Wait until there is a message to claim
     #[arg(long, conflicts_with = "number")]
     wait: bool,
-    /// With --wait: give up after this
+    /// With --wait: give up after this time
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     timeout: Option<Duration>,
     /// Print the messages fenced as data, for a model's context
     #[arg(long)]
     for_model: bool,
-    /// An id of your own: claiming again under it tells what it won
+    /// Idempotency key: repeating the command with it returns the same claim
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 impl Answer for claim::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         if self.claims.is_empty() && self.returned.is_empty() && self.released.is_empty() {
-            return writeln!(out, "claimed before, under this id; nothing of it is held any more");
+            return writeln!(out, "already claimed under this id; none of these claims is held any more");
         }
         for (index, claim) in self.claims.iter().enumerate() {
             if index > 0 {
@@ -82,7 +83,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         true => wait(cx, &mut office, &input, args.timeout),
         false => cx.ask(&mut office, input),
     };
-    let answered = claimed.map_err(|error| tell_partial(cx, error))?;
+    let answered = claimed.map_err(|error| print_partial(cx, error))?;
     cx.ui.now = office.now()?;
     if args.for_model && !cx.ui.json {
         return cx.show_as(&mut office, answered, |answer| print_for_model(cx, answer));
@@ -90,8 +91,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.show(&mut office, answered)
 }
 
-/// A claim that came to nothing tells programs what became of it.
-fn tell_partial(cx: &Cx, error: CommandError) -> CommandError {
+/// Prints what a failed claim did to its messages, for programs.
+fn print_partial(cx: &Cx, error: CommandError) -> CommandError {
     if cx.ui.json
         && let Some(partial) = &error.partial
         && let Err(unprinted) = cx.ui.value(partial)
@@ -101,9 +102,9 @@ fn tell_partial(cx: &Cx, error: CommandError) -> CommandError {
     error
 }
 
-/// Tries whenever something could be claimed; another member of a group may be faster. What did not pass its gates went
-/// back to its sender, and the wait goes on; but an id is for one claim, and what may not be run today would be claimed
-/// again at once.
+/// Tries whenever a message may be claimable, as another member of a group may be faster. After messages that failed
+/// their gates and went back to their sender, keeps waiting; not with an id, which is for one claim, and not if a gate
+/// is not trusted, as the same message would be claimed again at once.
 pub(super) fn wait(
     cx: &Cx,
     office: &mut Office,
@@ -120,13 +121,13 @@ pub(super) fn wait(
             claimed => claimed.map(Some),
         })?;
         let Some(mut answered) = found else {
-            return Err(CommandError::new(Kind::TimedOut, "nothing came to claim in that time"));
+            return Err(CommandError::new(Kind::TimedOut, "timed out: nothing to claim"));
         };
         let answer = &mut answered.answer;
         returned.append(&mut answer.returned);
-        let goes_on =
+        let keeps_waiting =
             answer.claims.is_empty() && input.id.is_none() && answer.released.is_empty() && !returned.is_empty();
-        if goes_on {
+        if keeps_waiting {
             notes::say(&cx.ui, &answered);
             continue;
         }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 
-/// Deal with a clock that leapt
+/// Accept a jump of the system clock
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste clock accept --as anna")]
 pub(crate) struct Args {
@@ -17,7 +17,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ClockCommand {
-    /// Accept that the wall clock ran ahead by more than a day; leases move along
+    /// Accept a forward jump of more than a day
+    ///
+    /// Leases move along with the clock.
     #[command(after_help = "Example:\n  poste clock accept --as anna")]
     Accept,
 }
@@ -25,7 +27,7 @@ enum ClockCommand {
 impl Answer for accept::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self.leap_ms {
-            Some(leap_ms) => writeln!(out, "accepted a leap of {}", length(leap_ms)),
+            Some(leap_ms) => writeln!(out, "accepted a clock jump of {}", length(leap_ms)),
             None => writeln!(out, "the clock is fine; nothing to accept"),
         }
     }

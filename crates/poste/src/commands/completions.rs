@@ -10,12 +10,13 @@ use crate::cli::Cli;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 
-/// Print the completions of a shell
+/// Print shell completions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste completions bash > ~/.local/share/bash-completion/completions/poste\n  \
                         poste completions zsh > ~/.zfunc/_poste\n  \
                         poste completions fish > ~/.config/fish/completions/poste.fish")]
 pub(crate) struct Args {
+    /// Shell to print completions for
     shell: Shell,
 }
 

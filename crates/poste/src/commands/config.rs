@@ -10,7 +10,7 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
-/// Check, show and change the rules of the office: poste.toml
+/// Check, show and change the settings in poste.toml
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste config check\n  poste config show delivery\n  poste config set delivery.lease 20m"
@@ -22,15 +22,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Say everything that is wrong with poste.toml, with line numbers
+    /// Report all problems in poste.toml, with line numbers
     #[command(after_help = "Examples:\n  poste config check\n  poste config check ci/poste.toml")]
     Check(CheckArgs),
-    /// Show the settings in force, each with where it comes from
+    /// Show the settings in force and where each comes from
     #[command(
         after_help = "Examples:\n  poste config show\n  poste config show types.deploy\n  poste config show --json"
     )]
     Show(ShowArgs),
-    /// Set one key of poste.toml, or unset it; comments and layout stay
+    /// Set or unset a key of poste.toml
+    ///
+    /// Comments and layout are kept.
     #[command(after_help = "Examples:\n  poste config set delivery.lease 20m\n  \
                             poste config set types.deploy.priority high\n  \
                             poste config set types.deploy.schema schemas/deploy.json\n  \
@@ -40,25 +42,25 @@ enum ConfigCommand {
 
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
-    /// This file instead of the office's; needs no office
+    /// File to check instead of the office's; needs no office
     file: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// Only keys that begin like this
+    /// Only keys with this prefix
     key: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 struct SetArgs {
-    /// SECTION.KEY or types.NAME.KEY; with --unset also types.NAME
+    /// Key: SECTION.KEY or types.NAME.KEY; with --unset also types.NAME
     #[arg(value_parser = |text: &str| text.parse::<KeyPath>())]
     key: KeyPath,
-    /// The value as in the file, without quotes
+    /// Value as in the file, without quotes
     #[arg(required_unless_present = "unset")]
     value: Option<String>,
-    /// Take the key out, so that the built-in value holds
+    /// Remove the key, so that the built-in value applies
     #[arg(long, conflicts_with = "value")]
     unset: bool,
 }
@@ -73,7 +75,7 @@ impl Answer for check::Answer {
             writeln!(out, "{}: {}", escape::line(&place), escape::line(&problem.message))?;
         }
         match (self.problems.is_empty(), self.files.as_slice()) {
-            (true, []) => writeln!(out, "there is no {}; the built-in rules hold", poste_config::FILE),
+            (true, []) => writeln!(out, "no {}: the built-in settings apply", poste_config::FILE),
             (true, files) => files.iter().try_for_each(|file| writeln!(out, "{}: fine", escape::line(file))),
             (false, _) => Ok(()),
         }
@@ -114,7 +116,7 @@ impl Answer for set::Answer {
         if self.changed {
             writeln!(out, "{}: {} → {}", self.key, text(&self.before), text(&self.after))
         } else {
-            writeln!(out, "{}: {} already", self.key, text(&self.after))
+            writeln!(out, "{}: already {}", self.key, text(&self.after))
         }
     }
 }
@@ -122,7 +124,7 @@ impl Answer for set::Answer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         ConfigCommand::Check(CheckArgs { file: Some(file) }) if !file.exists() => {
-            Err(CommandError::not_found(format!("there is no file {}", file.display())))
+            Err(CommandError::not_found(format!("file {} does not exist", file.display())))
         }
         ConfigCommand::Check(CheckArgs { file }) => {
             let file = file.map(|file| Ok::<_, CommandError>(cx.cwd()?.join(file))).transpose()?;

@@ -1,4 +1,4 @@
-//! Shared contexts: looking at them. Writing is in `context_write`, locking in `context_lock`.
+//! Shared contexts: arguments and reading. Writing is in `context_write`, locking in `context_lock`.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape, fence};
 use crate::{Result, notes};
 
-/// Share a document: versions, history, no lost updates
+/// Share versioned documents between agents
 ///
-/// Every change is a version in the log and is published to the topic context.NAME. The newest one is mirrored to
-/// .poste/contexts/NAME.md.
+/// Every change is a version in the log and is published to the topic context.NAME. No update is lost. The newest
+/// version is mirrored to .poste/contexts/NAME.md.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste context create api-contracts --kind api-contracts '# Interfaces' --as builder-1\n  \
@@ -31,64 +31,70 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ContextCommand {
-    /// Make a context, at version 1
+    /// Create a context
     #[command(after_help = "Examples:\n  poste context create decisions --kind decisions '# Decisions' --as lead\n  \
                             poste context create api-contracts --file contracts.md --schema contracts.schema.json --as lead")]
     Create(context_write::CreateArgs),
-    /// Show a context, and remember that you have seen this version
+    /// Show a context, and record that you have seen this version
     #[command(
         after_help = "Examples:\n  poste context show decisions --as coder\n  poste context show decisions --at 3\n  \
                             poste context show decisions --text > decisions.md"
     )]
     Show(ShowArgs),
-    /// Add a dated section at the end; it never conflicts
+    /// Append a dated section; never conflicts with other changes
     #[command(after_help = "Examples:\n  poste context append decisions 'We use RS256.' --as architect\n  \
                             poste context append decisions - --title 'Token format' --as architect < section.md")]
     Append(context_write::AppendArgs),
-    /// Put another text in place of the one of a version
+    /// Replace a context's text
     #[command(
         after_help = "Examples:\n  poste context replace decisions --file decisions.md --if-version 3 --as lead\n  \
                             poste context replace decisions --file decisions.md --if-version 3 --merge --as lead"
     )]
     Replace(context_write::ReplaceArgs),
-    /// Set the structured part, a JSON object; it must fit the context's schema, if it has one
+    /// Set the structured part, a JSON object
+    ///
+    /// It must match the context's schema, if there is one.
     #[command(
         after_help = "Examples:\n  poste context set api-contracts --data @contracts.json --if-version 4 --as lead"
     )]
     Set(context_write::SetArgs),
-    /// Edit the text in $VISUAL or $EDITOR, and save it if nobody else has changed it meanwhile
+    /// Edit the text in $VISUAL or $EDITOR
+    ///
+    /// The text is stored unless another agent has changed it in the meantime.
     #[command(
         after_help = "Examples:\n  poste context edit decisions --as anna\n  poste context edit decisions --merge --as anna"
     )]
     Edit(context_write::EditArgs),
-    /// List the versions, newest first
+    /// List versions, newest first
     #[command(after_help = "Example:\n  poste context history decisions --limit 10")]
     History(HistoryArgs),
     /// Show what changed between two versions
     #[command(after_help = "Examples:\n  poste context diff decisions 2..4\n  poste context diff decisions 2..")]
     Diff(DiffArgs),
-    /// Show what changed since the version you have last seen, and remember that you have seen it
+    /// Show what changed since the version you last saw
+    ///
+    /// Records that you have seen the newest version.
     #[command(after_help = "Example:\n  poste context since decisions --as coder")]
     Since(NameArgs),
-    /// List the contexts, and which of them went on since you have seen them
+    /// List contexts and which changed since you last saw them
     #[command(after_help = "Example:\n  poste context list --as coder")]
     List(ListArgs),
-    /// Keep others from writing for a while
+    /// Lock a context, so that other agents cannot write to it
     #[command(after_help = "Examples:\n  poste context lock decisions --for 2m --as lead\n  \
                             poste context lock decisions --wait 0 --as lead")]
     Lock(context_lock::LockArgs),
-    /// Let others write again
+    /// Unlock a context
     #[command(after_help = "Examples:\n  poste context unlock decisions --as lead\n  \
                             poste context unlock decisions --force --reason 'It is stuck' --as anna")]
     Unlock(context_lock::UnlockArgs),
-    /// Write the file .poste/contexts/NAME.md anew
+    /// Rewrite the file .poste/contexts/NAME.md
     #[command(after_help = "Examples:\n  poste context mirror decisions\n  poste context mirror decisions --force")]
     Mirror(MirrorArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct NameArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
 }
 
@@ -97,15 +103,15 @@ struct ListArgs {}
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// This version instead of the newest
+    /// Version to show instead of the newest
     #[arg(long, value_name = "VERSION")]
     at: Option<u64>,
-    /// Only the text, as it was written
+    /// Print only the text, as it was written
     #[arg(long, conflicts_with_all = ["data", "for_model"])]
     text: bool,
-    /// Only the structured part
+    /// Print only the structured part
     #[arg(long, conflicts_with = "for_model")]
     data: bool,
     /// Print it fenced as data, for a model's context
@@ -115,33 +121,33 @@ struct ShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct HistoryArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// At most so many
+    /// Maximum number of versions
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 struct DiffArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// Two versions, 2..4; or 2.. up to the newest
+    /// Versions to compare: 2..4, or 2.. for the newest
     #[arg(value_name = "A..B", value_parser = versions)]
     versions: (u64, Option<u64>),
 }
 
 #[derive(Debug, clap::Args)]
 struct MirrorArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// Although somebody has edited the file: the edit is dropped
+    /// Overwrite the file even if it was edited by hand
     #[arg(long)]
     force: bool,
 }
 
 fn versions(text: &str) -> std::result::Result<(u64, Option<u64>), String> {
-    let wrong = || "write two versions like 2..4, or 2.. for everything since".to_owned();
+    let wrong = || "expected two versions such as 2..4, or 2.. for all changes since".to_owned();
     let (from, to) = text.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
     let to = if to.is_empty() { None } else { Some(number(to)?) };
@@ -187,7 +193,7 @@ fn version_row(ui: &Ui, version: &VersionView) -> Vec<String> {
 
 impl Answer for diff::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        // Whoever has no colours may want to apply it.
+        // Without colours the diff may be piped to a program that applies it.
         if !ui.colour {
             write!(out, "{}", escape::block(&self.diff))?;
             return write!(out, "{}", escape::block(&self.data_diff));
@@ -232,7 +238,7 @@ impl Answer for list::Answer {
 
 impl Answer for mirror::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{} is as the log says", escape::line(&self.path))
+        writeln!(out, "{} matches the log", escape::line(&self.path))
     }
 }
 
@@ -278,10 +284,10 @@ fn show(cx: &mut Cx, args: ShowArgs) -> Result {
 fn no_data(view: &ContextView) -> CommandError {
     let (name, version) = (&view.name, view.version);
     let error = CommandError::not_found(format!("context {name} has no structured part at version {version}"));
-    error.hint(format!("give it one: poste context set {name} --data JSON --if-version {}", view.newest))
+    error.hint(format!("add one: poste context set {name} --data JSON --if-version {}", view.newest))
 }
 
-/// For a file or a program it is as it was written; for a terminal it is made safe.
+/// Prints the text unchanged to a file or a program, and escaped to a terminal.
 fn print_plain(cx: &Cx, text: &str) -> Result {
     match cx.ui.terminal {
         true => cx.ui.text(&escape::block(text)),
@@ -289,10 +295,10 @@ fn print_plain(cx: &Cx, text: &str) -> Result {
     }
 }
 
-/// What was stored, in a word for people.
+/// How many subscribers were notified, for people.
 pub(crate) fn told(subscribers: usize) -> String {
     match subscribers {
-        0 => "nobody subscribes".to_owned(),
-        count => format!("told {}", ui::count(count, "subscriber")),
+        0 => "no subscribers".to_owned(),
+        count => format!("notified {}", ui::count(count, "subscriber")),
     }
 }

@@ -1,4 +1,4 @@
-//! Locks of shared contexts: taking one, letting go, breaking one, and waiting for one.
+//! Locks of shared contexts: locking, unlocking, breaking a lock, and waiting for one.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -18,15 +18,15 @@ use crate::context::Cx;
 use crate::error::Kind;
 use crate::ui::{Answer, Ui};
 
-/// What every command takes that a lock can stop.
+/// Arguments of every command that a lock can block.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// How long to wait while somebody else has locked it; 0 for not at all
+    /// How long to wait for another agent's lock; 0 to not wait
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = patience)]
     pub wait: Duration,
 }
 
-/// A length of time, or 0 for none.
+/// A duration, or 0 for none.
 fn patience(text: &str) -> std::result::Result<Duration, String> {
     match text {
         "0" => Ok(Duration::ZERO),
@@ -36,26 +36,26 @@ fn patience(text: &str) -> std::result::Result<Duration, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// For how long; taking it again prolongs it
+    /// Length of the lock; locking again extends it
     #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = duration)]
     length: Duration,
     #[command(flatten)]
     wait: WaitArgs,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct UnlockArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// Although somebody else has locked it; they are told
+    /// Break another agent's lock; the holder is notified
     #[arg(long, requires = "reason")]
     force: bool,
-    /// With --force: why
+    /// With --force: reason for the holder
     #[arg(long, value_name = "TEXT", requires = "force")]
     reason: Option<String>,
     #[command(flatten)]
@@ -74,7 +74,9 @@ impl Answer for unlock::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let again = if self.repeat { " (before, under this id)" } else { "" };
         match self.told {
-            Some(number) => writeln!(out, "{} is unlocked; its holder is told with #{number}{again}", self.context),
+            Some(number) => {
+                writeln!(out, "{} is unlocked; its holder was notified with #{number}{again}", self.context)
+            }
             None => writeln!(out, "{} is unlocked{again}", self.context),
         }
     }
@@ -99,7 +101,7 @@ pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
 }
 
 impl WaitArgs {
-    /// Does what a lock may stop, and waits for the lock as long as it is asked to.
+    /// Runs `work`, and runs it again after each change of the lock that blocks it, until the wait is over.
     pub(crate) fn patiently<T>(
         self,
         cx: &Cx,
@@ -115,7 +117,7 @@ impl WaitArgs {
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let message = format!("waited in vain: {}", stopped.message);
+                let message = format!("timed out: {}", stopped.message);
                 let stopped = stopped.into_inner();
                 return Err(Error { kind: Kind::TimedOut, message, wording: None, ..stopped }.into());
             }

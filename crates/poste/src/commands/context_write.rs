@@ -1,4 +1,4 @@
-//! Shared contexts: making, appending, replacing, editing. A change made from an old version is merged or refused.
+//! Shared contexts: create, append, replace, set, edit. A change to an old version is merged or refused.
 
 use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes};
 
-/// What every change of a context takes.
+/// Arguments of every change to a context.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChangeArgs {
-    /// What subscribers and the history are told, in one line
+    /// Summary for subscribers and the history, in one line
     #[arg(long, value_name = "TEXT")]
     pub summary: Option<String>,
     #[command(flatten)]
@@ -36,21 +36,21 @@ pub(crate) struct ChangeArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CreateArgs {
-    /// Lower-case letters, digits, - and _; also the name of the file
+    /// Context name: lower-case letters, digits, - and _
     name: ContextName,
-    /// Its first text, Markdown; - for stdin
+    /// Initial text in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// The first text is in this file
+    /// File with the initial text
     #[arg(long, value_name = "PATH", conflicts_with = "body")]
     file: Option<PathBuf>,
-    /// What it is for: api-contracts, decisions, data-models, standards, integration, or a word of your own
+    /// Kind: api-contracts, decisions, data-models, standards, integration, or a word of your own
     #[arg(long, default_value = "notes")]
     kind: Word,
-    /// The structured part: a JSON object, or @FILE
+    /// Structured part: a JSON object, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     data: Option<String>,
-    /// A file with the JSON Schema that the structured part must always fit
+    /// File with the JSON Schema that the structured part must match
     #[arg(long, value_name = "PATH")]
     schema: Option<PathBuf>,
     #[command(flatten)]
@@ -59,15 +59,15 @@ pub(crate) struct CreateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AppendArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// Markdown; - for stdin
+    /// Section in Markdown; - for stdin
     #[arg(allow_hyphen_values = true, required_unless_present = "file")]
     body: Option<String>,
-    /// The section is in this file
+    /// File with the section
     #[arg(long, value_name = "PATH", conflicts_with = "body")]
     file: Option<PathBuf>,
-    /// Its heading; otherwise the time and your name
+    /// Heading of the section; otherwise the time and your name
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     #[command(flatten)]
@@ -76,21 +76,21 @@ pub(crate) struct AppendArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReplaceArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// The whole text, Markdown; - for stdin
+    /// Whole text in Markdown; - for stdin
     #[arg(allow_hyphen_values = true, required_unless_present_any = ["file", "data"])]
     body: Option<String>,
-    /// The whole text is in this file; it may be an edited .poste/contexts/NAME.md
+    /// File with the whole text; it may be an edited .poste/contexts/NAME.md
     #[arg(long, value_name = "PATH", conflicts_with = "body")]
     file: Option<PathBuf>,
-    /// The structured part, too: a JSON object, or @FILE
+    /// New structured part: a JSON object, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     data: Option<String>,
-    /// The version it was made from; not needed for a file that says so itself
+    /// Version that the change is based on; not needed for a file that names it
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
-    /// If others have changed it since: put both changes together, as long as they are in different places
+    /// Merge with newer changes if they are in different places
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
@@ -99,12 +99,12 @@ pub(crate) struct ReplaceArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// A JSON object, or @FILE
+    /// New structured part: a JSON object, or @FILE
     #[arg(long, value_name = "JSON|@FILE")]
     data: String,
-    /// The version it was made from
+    /// Version that the change is based on
     #[arg(long, value_name = "VERSION")]
     if_version: u64,
     #[command(flatten)]
@@ -113,12 +113,12 @@ pub(crate) struct SetArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EditArgs {
-    /// The context's name
+    /// Context name
     name: ContextName,
-    /// If others have changed it meanwhile: put both changes together, as long as they are in different places
+    /// Merge with newer changes if they are in different places
     #[arg(long)]
     merge: bool,
-    /// Store it also when nothing is left of the text
+    /// Store the text even if it is empty
     #[arg(long)]
     allow_empty: bool,
     #[command(flatten)]
@@ -132,8 +132,8 @@ impl Answer for VersionAnswer {
             (Some(added), Some(removed)) => format!(" (+{added} −{removed})"),
             _ => String::new(),
         };
-        let merged = if self.merged { ", merged with what others changed" } else { "" };
-        let again = if self.repeat { " (stored before under this id)" } else { "" };
+        let merged = if self.merged { ", merged with other changes" } else { "" };
+        let again = if self.repeat { " (already stored under this id)" } else { "" };
         writeln!(out, "{context} version {version}{lines}{merged}, {}{again}", told(*subscribers))
     }
 }
@@ -216,7 +216,7 @@ pub(crate) fn set(cx: &mut Cx, args: SetArgs) -> Result {
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
 
-/// Makes a version, waits for a lock as long as it is asked to, and tells what came of it.
+/// Stores a new version, waiting for a lock if asked to, and prints the answer.
 fn change<V: Verb<Answer: Answer> + Clone>(cx: &mut Cx, wait: WaitArgs, name: &ContextName, input: &V) -> Result {
     let mut office = cx.open_to_write()?;
     let answered = changed(cx, &mut office, wait, name, input)?;
@@ -234,7 +234,7 @@ fn changed<V: Verb + Clone>(
     wait.patiently(cx, office, name, |office| cx.ask(office, input.clone())).map_err(|error| keep_marked(name, error))
 }
 
-/// Both changed the same lines: the marked text is kept in a file, where they can be chosen between.
+/// If both sides changed the same lines, keeps the text with conflict markers in a file, to be resolved there.
 fn keep_marked(name: &ContextName, error: CommandError) -> CommandError {
     let part = |key: &str| error.partial.as_ref().and_then(|partial| partial.get(key));
     let marked = part(MARKED).and_then(|marked| marked.as_str());
@@ -248,7 +248,7 @@ fn keep_marked(name: &ContextName, error: CommandError) -> CommandError {
     });
     match kept {
         Ok(path) => error
-            .hint(format!("choose between the marked lines in {path}"))
+            .hint(format!("resolve the marked conflicts in {path}"))
             .hint(format!("then store it: poste context replace {name} --file {path} --if-version {version}")),
         Err(failed) => error.cause(failed.text()),
     }
@@ -302,14 +302,14 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         Err(error) => {
             let (path, error) = keep(file, error);
             let (name, version) = (&input.name, before.version);
-            let go_on =
+            let command =
                 format!("poste context replace {name} --file {} --if-version {version} --merge", path.display());
-            Err(error.hint(format!("go on with it: {go_on}")))
+            Err(error.hint(format!("continue with it: {command}")))
         }
     }
 }
 
-/// What was typed is not lost with a refusal.
+/// Keeps the edited text in its file, so that a refusal does not lose it.
 fn keep(file: tempfile::NamedTempFile, error: CommandError) -> (PathBuf, CommandError) {
     let path = file.path().to_owned();
     if !path.is_file() {
@@ -330,16 +330,16 @@ fn read_text(body: Option<String>, file: Option<&Path>) -> Result<String> {
         None => read_body(body)?,
         Some(path) => read_file(path, limits::DOCUMENT_BYTES_MAX as u64)?,
     };
-    String::from_utf8(bytes).map_err(|_| CommandError::usage("the text is no UTF-8"))
+    String::from_utf8(bytes).map_err(|_| CommandError::usage("the text is not valid UTF-8"))
 }
 
-/// A regular file, and no more of it than may be stored.
+/// Reads a regular file, but no more than may be stored.
 fn read_file(path: &Path, max: u64) -> Result<Vec<u8>> {
     let shown = path.display();
     let not_found = |error: io::Error| CommandError::not_found(format!("{shown}: {error}"));
-    // A pipe would make whoever opens it wait for ever.
+    // Opening a pipe could block forever.
     if !std::fs::metadata(path).map_err(not_found)?.is_file() {
-        return Err(CommandError::usage(format!("{shown} is no regular file")));
+        return Err(CommandError::usage(format!("{shown} is not a regular file")));
     }
     let file = std::fs::File::open(path).map_err(not_found)?;
     let mut bytes = Vec::new();
@@ -353,14 +353,14 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>> {
 }
 
 fn read_data(text: &str) -> Result<Box<RawValue>> {
-    read_payload(text).map_err(|error| CommandError::usage(error.text().replace("the payload", "the data")))
+    read_payload(text).map_err(|error| CommandError::usage(error.text().replace("payload is", "data is")))
 }
 
 fn read_schema(path: &Path) -> Result<Box<RawValue>> {
     let bytes = read_file(path, limits::SCHEMA_BYTES_MAX)?;
     let wrong = |why: String| CommandError::usage(format!("{}: {why}", path.display()));
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is no UTF-8".to_owned()))?;
-    RawValue::from_string(text).map_err(|error| wrong(format!("it is no JSON: {error}")))
+    let text = String::from_utf8(bytes).map_err(|_| wrong("not valid UTF-8".to_owned()))?;
+    RawValue::from_string(text).map_err(|error| wrong(format!("not valid JSON: {error}")))
 }
 
 /// $VISUAL, else $EDITOR, else vi; split into words as a shell would.
@@ -368,7 +368,7 @@ fn editor() -> Result<Vec<String>> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let command = match set("VISUAL").or_else(|| set("EDITOR")) {
         Some(command) => command,
-        // An editor nobody chose would wait for keys that nobody can press.
+        // Without a terminal, the default editor would wait forever for input.
         None if !(io::stdin().is_terminal() && io::stdout().is_terminal()) => {
             return Err(CommandError::usage("no editor is set, and there is no terminal to start one in")
                 .hint("set EDITOR, or use: poste context replace NAME --file PATH --if-version VERSION"));
@@ -376,16 +376,16 @@ fn editor() -> Result<Vec<String>> {
         None => "vi".to_owned(),
     };
     let words = shell_words::split(&command)
-        .map_err(|error| CommandError::usage(format!("the editor cannot be read from $VISUAL or $EDITOR: {error}")))?;
+        .map_err(|error| CommandError::usage(format!("could not parse the editor in $VISUAL or $EDITOR: {error}")))?;
     match words.is_empty() {
         true => Err(CommandError::usage("$VISUAL or $EDITOR names no program")),
         false => Ok(words),
     }
 }
 
-/// A file only its owner can read, outside of the project.
+/// A temporary file outside the project that only its owner can read.
 fn private_file(name: &ContextName, text: &str) -> Result<tempfile::NamedTempFile> {
-    let failed = |error: io::Error| CommandError::new(Kind::Internal, format!("a temporary file: {error}"));
+    let failed = |error: io::Error| CommandError::new(Kind::Internal, format!("temporary file: {error}"));
     let prefix = format!("poste-{name}-");
     let mut file = tempfile::Builder::new().prefix(&prefix).suffix(".md").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(failed)?;

@@ -12,7 +12,9 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// Deal with what failed, died, expired or came back
+/// List, retry or drop dead letters
+///
+/// A dead letter is a message that failed, died, expired or was returned.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste dead list\n  poste dead show 12\n  poste dead retry 12 --as lead\n  \
                         poste dead drop 12 --reason 'Superseded by #15' --as lead")]
@@ -23,51 +25,53 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum DeadCommand {
-    /// List what ended badly and nobody has dealt with, newest first
+    /// List dead letters, newest first
     #[command(
         after_help = "Examples:\n  poste dead list\n  poste dead list --state expired --from lead\n  poste dead list --dropped"
     )]
     List(ListArgs),
-    /// Show one with its history of attempts
+    /// Show a dead letter with its history of attempts
     #[command(after_help = "Example:\n  poste dead show 12")]
     Show {
-        /// The message's number
+        /// Message number
         #[arg(value_parser = crate::cli::number)]
         number: MessageNo,
     },
-    /// Give it another chance; the same as `poste retry`
+    /// Retry a dead letter; same as `poste retry`
     #[command(after_help = "Examples:\n  poste dead retry 12 --as lead\n  poste dead retry 12 --to coder --as anna")]
     Retry(retry::Args),
-    /// Decide that nothing more will be done; it stays in the log, and can still be retried
+    /// Drop a dead letter
+    ///
+    /// It is no longer listed, but stays in the log and can still be retried.
     #[command(after_help = "Example:\n  poste dead drop 12 --reason 'Superseded by #15' --as lead")]
     Drop(DropArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Only failed, dead, expired or returned ones
+    /// Only dead letters in this state: failed, dead, expired or returned
     #[arg(long)]
     state: Option<State>,
-    /// Only what this agent sent
+    /// Only messages sent by this agent
     #[arg(long, value_name = "NAME")]
     from: Option<Name>,
-    /// Those that were dropped instead
+    /// List dropped dead letters instead
     #[arg(long)]
     dropped: bool,
-    /// At most so many
+    /// Maximum number of dead letters
     #[arg(long, default_value_t = list::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(list::LIMIT_MAX)))]
     limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 struct DropArgs {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Only this recipient's
+    /// Only for this recipient
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
-    /// Why nothing more will be done
+    /// Why it is dropped
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

@@ -21,25 +21,25 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
 
-/// See three agents review code: real processes that wait, claim, work and answer
+/// Watch three agents review code
 ///
-/// A lead asks a coder to implement something; the coder asks a reviewer, mends what it found, and reports back.
-/// The office stays, so that you can look around in it.
+/// A lead asks a coder to implement something. The coder asks a reviewer, fixes the findings and reports back. Each
+/// agent is a real process that waits, claims, works and answers. The office is kept for you to look around in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste demo\n  poste demo --in ~/poste-demo --pace 0s")]
 pub(crate) struct Args {
-    /// Make the office in this folder; otherwise in a new temporary one
+    /// Create the office in this folder; otherwise in a new temporary one
     #[arg(long = "in", value_name = "DIR")]
     folder: Option<PathBuf>,
     /// How long each piece of work takes
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "300ms")]
     pace: Duration,
-    /// One of the three processes
+    /// Agent to play in this process
     #[arg(long, value_name = "NAME", hide = true)]
     play: Option<Name>,
 }
 
-/// Nobody in the demo waits longer than this for anybody.
+/// How long an agent in the demo waits for another one.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const CAST: &[(&str, &str, &[&str])] =
@@ -72,7 +72,7 @@ impl Answer for DemoAnswer {
     }
 }
 
-/// How a person can call this very program: by name if the shell finds it, else by its path.
+/// How to call this program from a shell: by name if it is on the PATH, else by its path.
 fn program_name() -> String {
     let Ok(me) = std::env::current_exe() else { return "poste".to_owned() };
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -98,13 +98,13 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         None => tempfile::Builder::new()
             .prefix("poste-demo-")
             .tempdir()
-            .map_err(|error| CommandError::new(Kind::Internal, format!("no temporary folder: {error}")))?
+            .map_err(|error| CommandError::new(Kind::Internal, format!("cannot create a temporary folder: {error}")))?
             .keep(),
     };
     let place = cx.place_at(folder.join(discover::FOLDER));
     if !place.create()? {
-        return Err(CommandError::new(Kind::Refused, format!("there is an office in {} already", folder.display()))
-            .hint("the demo makes its own; name another folder with --in"));
+        return Err(CommandError::new(Kind::Refused, format!("there is already an office in {}", folder.display()))
+            .hint("the demo creates its own; pass another folder with --in"));
     }
     let mut office = place.open()?;
     for (name, role, capabilities) in CAST {
@@ -113,7 +113,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.say(format!("three processes share the office in {}", folder.display()));
     let mut players =
         CAST.iter().map(|(name, ..)| Process::start(&folder, name, args.pace)).collect::<Result<Vec<_>>>()?;
-    cx.forget_stored(); // a play: nobody misses an answer
+    cx.forget_stored(); // errors of the demo need not list what was stored
     follow(cx, &mut office, &mut players)?;
     let conversation = conversation(&office)?;
     cx.ui.now = office.now()?;
@@ -126,7 +126,7 @@ fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: 
     cx.ask(office, register::Input { role, capabilities, ..register::Input::of(name.parse()?) }).map(drop)
 }
 
-/// One of the three processes. Ends with the demo, however the demo ends.
+/// One of the three processes. It is killed when the demo ends, however it ends.
 struct Process {
     name: &'static str,
     process: Child,
@@ -135,7 +135,7 @@ struct Process {
 impl Process {
     fn start(folder: &Path, name: &'static str, pace: Duration) -> Result<Self> {
         let program = std::env::current_exe()
-            .map_err(|error| CommandError::new(Kind::Internal, format!("cannot find myself: {error}")))?;
+            .map_err(|error| CommandError::new(Kind::Internal, format!("cannot find the poste program: {error}")))?;
         let process = Command::new(program)
             .args(["demo", "--play", name, "--pace", &format!("{}ms", pace.as_millis()), "--in"])
             .arg(folder)
@@ -150,7 +150,7 @@ impl Process {
         Ok(Self { name, process })
     }
 
-    /// Whether it has ended; an error if it ended badly.
+    /// Whether the process has ended; an error if it failed.
     fn has_ended(&mut self) -> Result<bool> {
         match self.process.try_wait() {
             Ok(Some(status)) if status.success() => Ok(true),
@@ -168,7 +168,7 @@ impl Drop for Process {
     }
 }
 
-/// Prints what happens as it happens, until all three are done.
+/// Prints the log as it grows, until all three processes have ended.
 fn follow(cx: &Cx, office: &mut Office, players: &mut [Process]) -> Result {
     let mut cursor = Position(0);
     loop {
@@ -185,7 +185,7 @@ fn follow(cx: &Cx, office: &mut Office, players: &mut [Process]) -> Result {
         if ended.into_iter().all(|ended| ended) {
             return Ok(());
         }
-        // A process that ends rings no bell, so do not wait for long.
+        // The end of a process does not ring the bell, so poll often.
         cx.wait_for(office, &Interest::everything(), Some(Duration::from_millis(20)), |office| {
             Ok((poste_core::office::head(office.store())? > cursor).then_some(()))
         })?;
@@ -203,7 +203,7 @@ fn conversation(office: &Office) -> Result<Vec<MessageView>> {
     Ok(messages)
 }
 
-/// What one of the processes does: everything through the office, nothing between the processes.
+/// Plays one agent. The processes communicate only through the office.
 fn play(cx: &mut Cx, folder: &Path, name: &Name, pace: Duration) -> Result {
     let office = cx.place_at(folder.join(discover::FOLDER)).open()?;
     let mut player = Player { cx, office, pace };
@@ -287,7 +287,7 @@ impl Player<'_> {
         let answered = super::claim::wait(self.cx, &mut self.office, &input, Some(PATIENCE))?;
         self.cx.confirm_printed(&mut self.office, answered.marks);
         let claim = answered.answer.claims.into_iter().next();
-        claim.map(|claim| claim.message.number).ok_or_else(|| CommandError::not_found("the claim won nothing"))
+        claim.map(|claim| claim.message.number).ok_or_else(|| CommandError::not_found("nothing was claimed"))
     }
 
     /// Waits for a message of a type, reads it and acknowledges it.

@@ -6,16 +6,16 @@ use crate::Result;
 use crate::context::Cx;
 use crate::draft::read_body;
 
-/// Decide against what somebody asked
+/// Deny a question
 ///
-/// The same as poste approve with the choice deny.
+/// Same as poste approve --choice deny.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste deny 12 --reason 'Not before the release' --as lead")]
 pub(crate) struct Args {
-    /// The question's number
+    /// Number of the question
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Why; - for stdin
+    /// Reason for the asker; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     reason: Option<String>,
     #[command(flatten)]

@@ -15,77 +15,77 @@ use crate::error::CommandError;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Start agents for their mail, and see to it that it goes on
+/// Start agents when they have mail
 ///
-/// Runs what [agent.NAME] of poste.toml says for whoever has mail: the most urgent first, each agent in turn, never more at
-/// once than it may have. Each start has a supervisor of its own, which takes the message, records the answer and lives on
-/// when this ends. So it may be killed at any time, or run twice. Ctrl-C starts nothing more and waits for what runs; again
-/// stops that too. Who is kept running (mode resident) goes on without it: poste team stop. --once ends with 11 if something
-/// failed or is held.
+/// Runs the program in [agent.NAME] of poste.toml for each agent with mail: the most urgent mail first, agents in turn,
+/// within their limits. Each run has its own supervisor, which claims the message, records the answer and outlives the
+/// dispatcher. You can kill a dispatcher at any time, or run two of them. Ctrl-C starts nothing more and waits for its
+/// runs; a second Ctrl-C stops them. Resident agents keep running without a dispatcher; stop them with poste team stop.
+/// --once exits with 11 if something failed or is held.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  poste dispatch                        until Ctrl-C\n  \
-                  poste dispatch --once                 what waits now, then end\n  \
-                  poste dispatch --dry-run              only say what would be started\n  \
+                  poste dispatch --once                 handle pending mail, then exit\n  \
+                  poste dispatch --dry-run              only show what would be started\n  \
                   poste dispatch send coder 'Fix the login' --wait 10m --as lead\n  \
                   poste dispatch status"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<DispatchCommand>,
-    /// End when nothing more can be started and nothing runs
+    /// Exit when nothing more can be started and no run is active
     #[arg(long)]
     once: bool,
-    /// Only say what would be started, held and why
+    /// Only show what would be started or held, and why
     #[arg(long, conflicts_with_all = ["once", "stop_runs"])]
     dry_run: bool,
-    /// The first Ctrl-C stops what runs, too
+    /// Stop active runs at the first Ctrl-C
     #[arg(long)]
     stop_runs: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Of which agents, and how long.
+/// Which agents to start, and whether to wait for them.
 #[derive(Debug, clap::Args)]
 struct Which {
     /// Only this agent; may be repeated
     #[arg(long, value_name = "NAME")]
     agent: Vec<Name>,
-    /// With --once: do not wait for what was started
+    /// With --once: do not wait for the started runs
     #[arg(long)]
     no_wait: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum DispatchCommand {
-    /// Show what runs, waits and is held, and what is used up
+    /// Show runs, pending mail, holds and used budgets
     #[command(after_help = "Examples:\n  poste dispatch status\n  poste dispatch status --agent coder --json")]
     Status {
         /// Only this agent; may be repeated
         #[arg(long, value_name = "NAME")]
         agent: Vec<Name>,
     },
-    /// Send a request to an agent, and wait for its answer if you like
+    /// Send a request to an agent; --wait waits for its answer
     #[command(after_help = "Examples:\n  poste dispatch send coder 'Fix the login' --as lead\n  \
                       poste dispatch send skill-writer 'Create a skill for Python testing' --wait 10m --as lead")]
     Send(Box<dispatch_send::Args>),
-    /// Work through what waits now, then end: the same as --once
+    /// Handle pending mail, then exit; same as --once
     #[command(after_help = "Examples:\n  poste dispatch poll\n  poste dispatch poll --agent coder --no-wait")]
     Poll(Which),
-    /// Start an agent again that is held, or start it for one message
+    /// Lift the hold on an agent, or on one of its messages
     #[command(after_help = "Examples:\n  poste dispatch resume coder --as lead\n  \
-                      poste dispatch resume coder 12 --reason 'It is no loop' --as lead")]
+                      poste dispatch resume coder 12 --reason 'Not a loop' --as lead")]
     Resume(ResumeArgs),
-    /// List runs, the newest first
+    /// List runs, newest first
     #[command(after_help = "Examples:\n  poste dispatch runs\n  poste dispatch runs coder --limit 5")]
     Runs(dispatch_runs::RunsArgs),
-    /// Print what a run printed
+    /// Print the output of a run
     #[command(after_help = "Examples:\n  poste dispatch logs 12            the last run for message 12\n  \
                       poste dispatch logs 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6 --follow")]
     Logs(dispatch_runs::LogsArgs),
-    /// Stop a run: its program is ended, its messages wait again
+    /// Stop a run; its messages become pending again
     #[command(after_help = "Examples:\n  poste dispatch stop 12            the run for message 12\n  \
                       poste dispatch stop 0198f2c1-5a8b-7c51-9a53-1d1f4bb5c2a6")]
     Stop(dispatch_runs::StopArgs),
@@ -93,12 +93,12 @@ enum DispatchCommand {
 
 #[derive(Debug, clap::Args)]
 struct ResumeArgs {
-    /// Whom to start again
+    /// Agent to lift the hold on
     agent: Name,
-    /// Only for this message
+    /// Lift only the hold on this message
     #[arg(value_parser = crate::cli::number)]
     number: Option<MessageNo>,
-    /// Why, for whoever reads the log
+    /// Reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -109,7 +109,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     match args.command {
         None if args.dry_run => cx.call(dry_run::Input { agent: args.which.agent }),
         None if args.once => dispatch(cx, args.which, true, args.stop_runs),
-        None if args.which.no_wait => Err(CommandError::usage("--no-wait goes with --once")),
+        None if args.which.no_wait => Err(CommandError::usage("--no-wait requires --once")),
         None => dispatch(cx, args.which, false, args.stop_runs),
         Some(DispatchCommand::Poll(which)) => dispatch(cx, which, true, false),
         Some(DispatchCommand::Status { agent }) => cx.call(status::Input { agent }),
@@ -137,9 +137,9 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
     if until == Until::Stopped {
         screen.is_live = cx.ui.terminal && !cx.ui.json;
         let agents = ui::count(runners.agents.len(), "agent");
-        cx.ui.say(format!("dispatching for {agents}; Ctrl-C ends, and what runs goes on to its end"));
+        cx.ui.say(format!("dispatching for {agents}; Ctrl-C waits for active runs, then exits"));
     }
-    // Said before the first rule runs a command, which would see to them itself.
+    // Must precede the first command of a rule, which would otherwise handle the signals itself.
     poste_run::signals_are_seen_to();
     let mut hear = |told: Told<'_>| screen.hear(told);
     let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
@@ -156,18 +156,18 @@ impl Answer for dry_run::Answer {
             writeln!(out, "would start {} {}", start.agent, for_what(&start.messages))?;
         }
         for agent in &self.resumes {
-            writeln!(out, "would let {agent} go: what it was held for is over")?;
+            writeln!(out, "would lift the hold on {agent}: its reason no longer applies")?;
         }
         for hold in &self.holds {
             writeln!(out, "{} {}", ui.paint(Paint::Bad, "would hold"), held_text(ui, hold))?;
         }
         for wait in &self.waits {
             let why = match wait.why {
-                WaitReason::Busy => "has as many runs as it may have",
+                WaitReason::Busy => "is at its limit of runs",
                 WaitReason::NoPlace => "waits for a place",
-                WaitReason::Quiet => "has quiet hours",
+                WaitReason::Quiet => "is in its quiet hours",
                 WaitReason::Held => "is held",
-                WaitReason::Resting => "rests after a start that came to nothing",
+                WaitReason::Resting => "backs off after a failed start",
             };
             let until = wait.until.map(|until| format!(" (ends {})", ui.time(until))).unwrap_or_default();
             writeln!(out, "{} {why}{until}: {}", wait.agent, ui::count(wait.messages, "message"))?;
@@ -180,23 +180,23 @@ impl Answer for dry_run::Answer {
         }
         let is_empty = self.starts.is_empty() && self.holds.is_empty() && self.resumes.is_empty();
         if is_empty && self.waits.is_empty() && self.later.is_empty() {
-            writeln!(out, "nothing waits that somebody could be started for")?;
+            writeln!(out, "no mail is pending that an agent could be started for")?;
         }
         Ok(())
     }
 }
 
-/// How many messages that wait a plan names.
+/// Maximum number of waiting messages listed in a plan.
 const LATER_MAX: usize = 20;
 
-/// What a message waits for.
+/// Why a message is not started yet.
 pub(super) fn later_text(ui: &Ui, later: &Later) -> String {
     let until = later.until.map(|until| ui.time(until)).unwrap_or_default();
     match (later.why, later.after) {
-        (WhyLater::Attempt, _) => format!("again {until}, {} of {} failed", later.attempts, later.max_attempts),
-        (WhyLater::Time, _) => format!("sent for later, {until}"),
+        (WhyLater::Attempt, _) => format!("retry {until}, {} of {} failed", later.attempts, later.max_attempts),
+        (WhyLater::Time, _) => format!("due {until}"),
         (WhyLater::Held, _) => {
-            format!("held; let it go: poste dispatch resume {} {}", later.agent, later.message)
+            format!("held; lift the hold: poste dispatch resume {} {}", later.agent, later.message)
         }
         (WhyLater::Step, Some(after)) => format!("after #{after}, an earlier step"),
         (WhyLater::Step, None) => "after an earlier step".to_owned(),
@@ -213,7 +213,7 @@ pub(super) fn held_text(ui: &Ui, hold: &Hold) -> String {
 pub(super) fn for_what(messages: &[MessageNo]) -> String {
     const NAMED_MAX: usize = 5;
     if messages.is_empty() {
-        return "to look through its inbox".to_owned();
+        return "to check its inbox".to_owned();
     }
     let named: Vec<String> = messages.iter().take(NAMED_MAX).map(|number| format!("#{number}")).collect();
     let more = if messages.len() > NAMED_MAX { ", …" } else { "" };
@@ -229,7 +229,7 @@ impl Answer for Picture {
 
 pub(super) const HEADER: [&str; 6] = ["AGENT", "STATE", "FOR", "AGE", "QUEUE", "NOTE"];
 
-/// One for each run, and one for each agent without any.
+/// One row per run, and one per agent without a run.
 pub(super) fn rows(ui: &Ui, picture: &Picture) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for agent in &picture.agents {
@@ -259,7 +259,7 @@ pub(super) fn rows(ui: &Ui, picture: &Picture) -> Vec<Vec<String>> {
     rows
 }
 
-/// How many messages that wait a row names.
+/// Maximum number of waiting messages listed in a row.
 const NOTED_MAX: usize = 3;
 
 fn note(ui: &Ui, agent: &AgentPicture) -> String {
@@ -273,7 +273,7 @@ fn note(ui: &Ui, agent: &AgentPicture) -> String {
     if let Some(why) = agent.would_hold.as_ref().filter(|_| agent.trusted) {
         notes.push(ui.paint(Paint::Bad, &format!("held: {}", escape::line(why))));
     }
-    // What is held stands there already.
+    // Held messages are already listed above.
     let later = || agent.later.iter().filter(|later| later.why != WhyLater::Held);
     for later in later().take(NOTED_MAX) {
         notes.push(ui.paint(Paint::Attention, &format!("#{} {}", later.message, later_text(ui, later))));
@@ -306,7 +306,7 @@ impl Answer for resume::Answer {
         let what = self.message.map(|message| format!(" for #{message}")).unwrap_or_default();
         let how = match self.lifted {
             Some(lifted) => format!("{} lifted", ui::count(lifted, "hold")),
-            None => "it was let go before, under this id".to_owned(),
+            None => "already lifted under this id".to_owned(),
         };
         writeln!(out, "{} can be started again{what}: {how}", self.agent)
     }

@@ -1,4 +1,4 @@
-//! What people see of a dispatcher while it runs, and its last word.
+//! The output of a dispatcher while it runs, and its final summary.
 
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
@@ -16,24 +16,24 @@ use crate::Result;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// How long a live picture may be old.
+/// Minimum time between two redraws of the live picture.
 const DRAWN_PERIOD: Duration = Duration::from_millis(100);
 const SEE_WHY: &str = "see why: poste dispatch runs, poste dispatch logs RUN";
 
-/// Where the events of a dispatcher are printed, with a picture below them that is drawn again in the same place.
+/// Prints the events of a dispatcher, and below them a picture that is redrawn in place.
 #[derive(Debug)]
 pub(super) struct Screen {
     ui: Ui,
     only: Vec<Name>,
     pub is_live: bool,
-    /// Only what is in the way is printed: the command prints what came of it.
+    /// Only holds and trouble are printed: the command prints the outcome itself.
     pub is_quiet: bool,
     picture: Option<Picture>,
     /// Lines of the picture on the terminal.
     drawn: usize,
     drawn_at: Option<Instant>,
     tally: Tally,
-    /// Nobody reads what it prints.
+    /// The first error of printing.
     failed: Option<CommandError>,
 }
 
@@ -52,7 +52,7 @@ impl Screen {
         }
     }
 
-    /// Prints what a dispatcher tells. Says when it has to look again, so that the picture is not old.
+    /// Prints what a dispatcher reports. Returns when it has to report again to keep the picture up to date.
     pub(super) fn hear(&mut self, told: Told<'_>) -> Option<Duration> {
         let (printed, again) = match told {
             Told::Event(event) => (self.happened(&event), None),
@@ -89,7 +89,7 @@ impl Screen {
         Ok(None)
     }
 
-    /// The last word. Whoever started it once is told by the code, too, whether all is well.
+    /// Prints the summary. With --once, a failure or a hold is an error, for the exit code.
     pub(super) fn finish(mut self, place: &Place, once: bool) -> Result {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
@@ -97,7 +97,7 @@ impl Screen {
         let Tally { started, ended, failed, stopped, held, .. } = self.tally;
         let mut said = format!("{} started", ui::count(started, "run"));
         if started > 0 {
-            said.push_str(&format!(", {} ended well", ended - failed - stopped));
+            said.push_str(&format!(", {} succeeded", ended - failed - stopped));
         }
         for (count, what) in [(failed, "failed"), (stopped, "stopped"), (held, "held")] {
             if count > 0 {
@@ -105,7 +105,7 @@ impl Screen {
             }
         }
         if started > ended {
-            said.push_str(&format!(", {} still under way", started - ended));
+            said.push_str(&format!(", {} still running", started - ended));
         }
         self.ui.say(said);
         let left = self.left(place);
@@ -114,7 +114,7 @@ impl Screen {
             self.ui.say(format!("#{} waits for {}: {why}", later.message, later.agent));
         }
         for name in left.iter().flat_map(|left| &left.kept) {
-            self.ui.say(format!("{name} is kept running, also without this; end it: poste team stop {name}"));
+            self.ui.say(format!("{name} is resident and keeps running; stop it: poste team stop {name}"));
         }
         match once {
             true => self.all_is_well(&left?),
@@ -130,7 +130,7 @@ impl Screen {
         Ok(engine::left(&office, &poste_config::runners(&office)?, &self.only)?)
     }
 
-    /// Of what was started here.
+    /// Failures of the runs started here.
     fn went_wrong(&self) -> Vec<String> {
         let counted = [(self.tally.failed, "failed"), (self.tally.not_started, "could not be started")].into_iter();
         counted
@@ -148,7 +148,7 @@ impl Screen {
             hints.push("see what is held: poste dispatch status");
         }
         if self.tally.untold > 0 {
-            wrong.push(format!("{} could not be told", ui::count(self.tally.untold, "message")));
+            wrong.push(format!("notifications failed for {}", ui::count(self.tally.untold, "message")));
             hints.push("see why: poste watch dead");
         }
         if wrong.is_empty() {
@@ -164,7 +164,7 @@ impl Screen {
         }
         let mut screen = Vec::new();
         if self.drawn > 0 {
-            // Up to the first line of the picture, and everything from there is gone.
+            // Move up to the first line of the picture and clear from there.
             write!(screen, "\x1b[{}F\x1b[0J", self.drawn)?;
         }
         if let Some(event) = event {
@@ -183,7 +183,7 @@ impl Screen {
     }
 }
 
-/// No longer than the terminal is high, or it could not be drawn over.
+/// Draws at most as many lines as the terminal has: more could not be redrawn in place.
 fn draw(ui: &Ui, picture: &Picture, out: &mut Vec<u8>) -> io::Result<()> {
     const AROUND: usize = 4;
     const USUAL: usize = 24;
@@ -191,7 +191,7 @@ fn draw(ui: &Ui, picture: &Picture, out: &mut Vec<u8>) -> io::Result<()> {
     let high = if high == 0 { USUAL } else { high };
     let room = high.saturating_sub(AROUND).max(1);
     let mut rows = rows(ui, picture);
-    // Those who do something stay in sight.
+    // Active agents come first, so that they stay visible.
     rows.sort_by_key(|row| row.get(2).is_some_and(|what| what == "-"));
     let hidden = rows.len().saturating_sub(room);
     rows.truncate(room);
@@ -219,7 +219,7 @@ impl Answer for Event {
                 let how = match (how, code) {
                     _ if went_well => String::new(),
                     (RunOutcome::Stopped, _) => String::new(),
-                    (RunOutcome::Exited, Some(0)) => " (it ended with 0, and left it undone)".to_owned(),
+                    (RunOutcome::Exited, Some(0)) => " (exit code 0 without a result)".to_owned(),
                     (RunOutcome::Exited, Some(code)) => format!(" (exit code {code})"),
                     (RunOutcome::Signalled, Some(signal)) => format!(" (signal {signal})"),
                     (how, _) => format!(" ({how})"),
@@ -227,23 +227,23 @@ impl Answer for Event {
                 writeln!(out, "{agent} {word} {} after {took}{how}", for_what(messages))
             }
             Self::NotTaken { agent, messages } => {
-                writeln!(out, "{agent} not started {}: somebody else has it", for_what(messages))
+                writeln!(out, "{agent} not started {}: already claimed", for_what(messages))
             }
             Self::CouldNotRun { agent, messages, reason } => {
                 let word = ui.paint(Paint::Bad, "could not be started");
                 writeln!(out, "{agent} {word} {}: {}", for_what(messages), escape::line(reason))
             }
             Self::Held { hold, .. } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "held"), held_text(ui, hold)),
-            Self::Resumed { agent } => writeln!(out, "{agent} can be started again: what it was held for is over"),
-            Self::Registered { agent } => writeln!(out, "{agent} registered, as poste.toml runs something for it"),
+            Self::Resumed { agent } => writeln!(out, "{agent} can be started again: its hold no longer applies"),
+            Self::Registered { agent } => writeln!(out, "{agent} registered: poste.toml has a runner for it"),
             Self::Watched { line } => line.print(ui, out),
-            Self::Lost { run } => writeln!(out, "run {run} lost its supervisor; what was left of it was ended"),
+            Self::Lost { run } => writeln!(out, "run {run} lost its supervisor; its remaining processes were ended"),
             Self::Trouble { text } => writeln!(out, "{} {}", ui.paint(Paint::Bad, "trouble:"), escape::line(text)),
         }
     }
 }
 
-/// Ctrl-C and its like ask the dispatcher to stop; the second time they stop what it started.
+/// SIGINT and SIGTERM ask the dispatcher to stop; the second one stops its runs, too.
 pub(super) fn on_signals(stopper: &Stopper, stops_runs: bool, is_silent: bool) -> Result {
     let (mut heard, rings) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -257,9 +257,9 @@ pub(super) fn on_signals(stopper: &Stopper, stops_runs: bool, is_silent: bool) -
             times += 1;
             stopper.ask();
             let said = match (times, stops_runs) {
-                (1, false) => "nothing more is started; what runs goes on to its end. Ctrl-C again stops it",
-                (1, true) | (2, false) => "what runs is stopped",
-                // It does not end for whatever reason; supervisors need nobody.
+                (1, false) => "nothing more is started; waiting for active runs. Press Ctrl-C again to stop them",
+                (1, true) | (2, false) => "stopping active runs",
+                // The dispatcher hangs, so end it: supervisors do not need it.
                 _ => {
                     let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
                     return;

@@ -1,4 +1,4 @@
-//! Runs that were started: which, what they printed, and how to stop one.
+//! Lists runs, prints their output and stops them.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -19,26 +19,26 @@ use crate::ui::{Answer, Paint, Ui, escape};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
-    /// Only of this agent
+    /// Only runs of this agent
     pub agent: Option<Name>,
-    /// At most so many
+    /// Maximum number of runs
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
-    /// A run, or the number of a message: the last run for it
+    /// Run, or message number for the last run of that message
     #[arg(value_name = "RUN|N")]
     run: String,
-    /// Go on until it ends
+    /// Follow the output until the run ends
     #[arg(long, short)]
     follow: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
-    /// A run, or the number of a message: the run for it
+    /// Run, or message number for the run of that message
     #[arg(value_name = "RUN|N")]
     pub run: String,
 }
@@ -61,11 +61,11 @@ impl Answer for runs::Answer {
     }
 }
 
-/// Of one that failed: why it could not go on, or the last it printed, as its state says how it ended.
+/// Why a run failed: its last line of output if it has an exit code, which the state shows, else the recorded reason.
 pub(super) fn why_failed(run: &RunView) -> Option<String> {
     match (run.is_failed(), run.code, &run.last_line) {
         (false, ..) => None,
-        (true, Some(_), Some(line)) => Some(format!("it printed last: {line}")),
+        (true, Some(_), Some(line)) => Some(format!("last output: {line}")),
         (true, Some(_), None) => None,
         (true, None, _) => run.said.clone(),
     }
@@ -87,7 +87,7 @@ impl Answer for logs::Answer {
     }
 }
 
-/// What a program printed. It is data: signs that a terminal would obey are shown as text.
+/// Prints a program's output, with control characters escaped.
 pub(super) fn print_output(output: &str, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", escape::block(output))?;
     if !output.is_empty() && !output.ends_with('\n') {
@@ -105,18 +105,18 @@ pub(super) fn logs(cx: &mut Cx, args: LogsArgs) -> Result {
     }
 }
 
-/// Prints what a run prints until it is over.
+/// Prints the output of a run until the run ends.
 pub(super) fn follow(cx: &Cx, office: &mut Office, agent: &Name, run: &Session) -> Result {
-    // What a program prints rings no bell.
+    // Output does not ring the bell, so poll.
     const PERIOD: Duration = Duration::from_millis(100);
     let mut output = Output::of(office, run)?;
     loop {
-        let (lines, is_over) = output.follow(office)?;
+        let (lines, has_ended) = output.follow(office)?;
         let mut out = cx.ui.out();
         print_output(&lines, &mut out)?;
         out.flush()?;
         drop(out);
-        if is_over {
+        if has_ended {
             return Ok(());
         }
         cx.wait_for(office, &Concern::Agent(agent.clone()).into(), Some(PERIOD), |_| Ok(None::<()>))?;
@@ -125,6 +125,6 @@ pub(super) fn follow(cx: &Cx, office: &mut Office, agent: &Name, run: &Session) 
 
 impl Answer for stop::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "run {} of {} is asked to stop ({})", self.run, self.agent, for_what(&self.messages))
+        writeln!(out, "asked run {} of {} to stop ({})", self.run, self.agent, for_what(&self.messages))
     }
 }

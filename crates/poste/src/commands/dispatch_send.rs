@@ -23,15 +23,15 @@ use crate::{Result, notes};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Who is to do it
+    /// Agent to send the request to
     agent: Name,
-    /// What, in one line
+    /// Request, one line
     #[arg(allow_hyphen_values = true)]
     subject: String,
-    /// Markdown; - for stdin
+    /// Details in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// Wait so long for the answer, and start the agent if nobody else does
+    /// How long to wait for the answer; starts the agent if no dispatcher does
     #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -53,16 +53,16 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.show(&mut office, sent)?;
         held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
         if runs == Runs::Untrusted {
-            cx.ui.warn(format!("nothing is run for {} before poste.toml is trusted: poste trust", args.agent));
+            cx.ui.warn(format!("{} is not started until poste.toml is trusted: poste trust", args.agent));
         }
-        cx.ui.say("start what waits: poste dispatch poll");
+        cx.ui.say("start agents that have mail: poste dispatch poll");
         return Ok(());
     };
     let sent = cx.ask(&mut office, request)?;
     let number = sent.answer.sent.number;
     cx.ui.say(format!("#{number} stored for {}", args.agent));
     notes::say(&cx.ui, &sent);
-    // Whoever is held already says nothing more by itself.
+    // An existing hold causes no new event.
     held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
     let place = cx.place()?;
     if runs == Runs::Program {
@@ -73,7 +73,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
         dispatcher.only(only);
         await_answer(place, cx.carrier(), number, patience, dispatcher.stopper());
-        // It ends with the answer, or when the time is up; what runs then goes on.
+        // Ends with the answer or the timeout; active runs continue.
         dispatcher.run(Until::Stopped)?;
     } else {
         drop(office);
@@ -88,7 +88,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.answer(&message)?;
         return cx.waited_for(&mut office, answer);
     }
-    let hint = format!("see how far it is: poste track {number}");
+    let hint = format!("see its progress: poste track {number}");
     let holds = held(cx, &office, number)?;
     let settled = replies.is_some_and(|replies| replies.recipients.iter().all(views::Reply::is_settled));
     let error = match settled {
@@ -98,17 +98,17 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     Err(holds.into_iter().fold(error, CommandError::hint))
 }
 
-/// Why nobody is started for a message, in words.
+/// The holds that keep a message from being started, for people.
 fn held(cx: &Cx, office: &Office, number: MessageNo) -> Result<Vec<String>> {
     let Some(track) = views::track(office.store(), number, cx.ui.now)? else { return Ok(Vec::new()) };
     let holds = poste_verbs::track::holds_on(office, &track)?;
     Ok(holds.iter().map(|hold| track::held_text(&cx.ui, hold)).collect())
 }
 
-/// Tells the dispatcher of this process when it is over.
+/// Stops the dispatcher of this process when the answer has come or the time is up.
 fn await_answer(place: Place, carrier: Carrier, number: MessageNo, patience: Duration, stopper: Stopper) {
     std::thread::spawn(move || {
-        // Whatever is wrong with the office, the dispatcher hears of it too.
+        // The dispatcher reports any error of the office itself.
         let _ = wait_for_answer(&place, &carrier, number, patience);
         stopper.leave();
     });

@@ -9,25 +9,25 @@ use crate::ui::progress::Bar;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Find out what may be wrong with the office, and what helps
+/// Find problems of the office and suggest fixes
 ///
-/// Looks at the folder, the locks and processes, the database, the clock, poste.toml, the agents and their claims, and
-/// compares everything with the log. Without --fix it changes nothing and waits for nobody. Exits with 11 while there
-/// are problems; warnings and notes alone are no failure.
+/// Checks the folder, the locks and processes, the database, the clock, poste.toml, the agents and their claims, and
+/// compares everything with the log. Without --fix it changes nothing and does not wait for the write lock. Exits with
+/// 11 if there are problems; warnings and notes do not count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste doctor\n  poste doctor --quick          without reading the whole log\n  \
-                  poste doctor --fix            mend what can be mended safely, then look again")]
+                  poste doctor --fix            fix what is safe to fix, then check again")]
 pub(crate) struct Args {
-    /// Mend what can be mended safely: modes, leftovers, what is due
+    /// Fix what is safe to fix: modes, leftovers, what is due
     #[arg(long)]
     fix: bool,
-    /// Leave out what reads the whole log
+    /// Skip checks that read the whole log
     #[arg(long)]
     quick: bool,
-    /// Tell what is harmless, too
+    /// Also report harmless findings
     #[arg(long)]
     verbose: bool,
-    /// How long an agent with mail may do nothing before it is called silent
+    /// How long an agent with mail may do nothing before it is reported as silent
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::cli::duration)]
     silent_after: Duration,
 }
@@ -36,9 +36,9 @@ impl Answer for doctor::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for mended in &self.mended {
             match &mended.failed {
-                None => writeln!(out, "{}  {}", ui.paint(Paint::Good, "mended"), escape::line(&mended.what))?,
+                None => writeln!(out, "{}  {}", ui.paint(Paint::Good, "fixed"), escape::line(&mended.what))?,
                 Some(why) => {
-                    let not = ui.paint(Paint::Bad, "not mended");
+                    let not = ui.paint(Paint::Bad, "not fixed");
                     writeln!(out, "{not}  {}: {}", escape::line(&mended.what), escape::line(why))?;
                 }
             }
@@ -48,7 +48,7 @@ impl Answer for doctor::Answer {
         }
         let unread = if self.report.quick { "; the log was not read" } else { "" };
         if self.report.findings.is_empty() {
-            return writeln!(out, "all is well: nothing was found{unread}");
+            return writeln!(out, "no problems found{unread}");
         }
         let counted = [
             (self.problems, ui::count(self.problems, "problem")),
@@ -57,8 +57,8 @@ impl Answer for doctor::Answer {
         ];
         let counted: Vec<String> =
             counted.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
-        let content = if self.problems == 0 { "content: " } else { "" };
-        writeln!(out, "{content}{}{unread}", counted.join(", "))
+        let verdict = if self.problems == 0 { "ok: " } else { "" };
+        writeln!(out, "{verdict}{}{unread}", counted.join(", "))
     }
 }
 
@@ -82,7 +82,7 @@ fn print_finding(ui: &Ui, out: &mut dyn Write, finding: &Finding) -> io::Result<
     writeln!(out, "         run: {}", escape::line(&commands.join("   or: ")))
 }
 
-/// Verbs that help, as command lines.
+/// Turns the verbs that fix a finding into command lines.
 fn with_commands(mut answer: doctor::Answer) -> doctor::Answer {
     for finding in &mut answer.report.findings {
         if let Some(call) = finding.verb.take() {

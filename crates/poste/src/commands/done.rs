@@ -10,24 +10,24 @@ use crate::draft;
 
 /// Finish a message with its result
 ///
-/// Without a claim it is claimed and finished in one step.
+/// Without a claim, the message is claimed and finished in one step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste done 12 --summary 'Login fixed' --file src/login.rs\n  \
                         cargo test 2>&1 | poste done 12 --token 40 --summary 'All tests pass' --result -")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// What was done, in a line or two
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
-    /// The detailed result; - for stdin
+    /// Detailed result; - for stdin
     #[arg(long, value_name = "TEXT")]
     result: Option<String>,
-    /// A file that came of it: must exist; size and digest are recorded
+    /// Result file; it must exist, its size and digest are recorded
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
-    /// What to do next
+    /// Recommended next step
     #[arg(long, value_name = "TEXT")]
     recommend: Option<String>,
     #[command(flatten)]

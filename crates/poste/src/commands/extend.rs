@@ -14,26 +14,26 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
-/// Keep a claimed message or reserved paths longer: the time counts anew from now
+/// Extend the lease of a message or of reserved paths
 ///
-/// It is never cut. A number is a message. Anything else is a pattern that was reserved, or `all` of them. A file that is called like
-/// a number is written ./12.
+/// The time counts from now and never shortens a lease. A number is a message; anything else is a reserved pattern, or
+/// `all` for all of them. Write a file that is named like a number as ./12.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste extend 12 --lease 30m --as coder\n  poste extend 'src/auth/**' --for 2h\n  \
                         poste extend all"
 )]
 pub(crate) struct Args {
-    /// The message's number; or patterns as they were reserved, or `all`
+    /// Message number; or patterns as they were reserved, or `all`
     #[arg(required = true, value_name = "N|PATTERN")]
     what: Vec<String>,
-    /// Of a message: how long from now
+    /// For a message: time from now
     #[arg(long, value_name = "TIME", value_parser = duration)]
     lease: Option<Duration>,
-    /// Of paths: how long from now; otherwise 1h
+    /// For paths: time from now; otherwise 1h
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "lease")]
     length: Option<Duration>,
-    /// Of paths: every character means itself
+    /// For paths: take every character literally
     #[arg(long)]
     literal: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ impl Answer for extend::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         match self.lease_until {
             Some(until) => writeln!(out, "#{} extended: lease ends {}", self.number, ui.time(until)),
-            None => writeln!(out, "#{} extended before, under this id", self.number),
+            None => writeln!(out, "#{} already extended under this id", self.number),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn extend_message(cx: &mut Cx, number: MessageNo, args: Args) -> Result {
     if args.length.is_some() {
-        return Err(CommandError::usage("--for is for reserved paths").hint("a message is kept with --lease TIME"));
+        return Err(CommandError::usage("--for is for reserved paths").hint("to extend a message, use --lease TIME"));
     }
     let ClaimArgs { token, id } = args.claim;
     cx.call(extend::Input { number, lease_ms: args.lease.map(ms), token, id })
@@ -69,7 +69,7 @@ fn extend_paths(cx: &mut Cx, args: Args) -> Result {
     let patterns = patterns(cx, &office, &args.what, args.literal)?;
     if args.lease.is_some() || args.claim.token.is_some() {
         let error = CommandError::usage("--lease and --token are for messages");
-        return Err(error.hint("paths are kept with --for TIME"));
+        return Err(error.hint("to extend paths, use --for TIME"));
     }
     cx.call_on(&mut office, paths::Input { patterns, for_ms: args.length.map(ms), id: args.claim.id })
 }

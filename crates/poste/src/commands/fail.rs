@@ -5,20 +5,21 @@ use super::{ClaimArgs, SecretArgs};
 use crate::Result;
 use crate::context::Cx;
 
-/// Say that a message could not be handled; its sender is told
+/// Report that a message could not be handled
 ///
-/// Final, unless --retry: then an attempt is counted and it comes back after a growing delay, until it is dead.
+/// The sender is notified. The failure is final, except with --retry: then it counts as an attempt, and the message
+/// comes back after a growing delay, until its last attempt fails and it is dead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste fail 12 --reason 'No access to the database'\n  \
                         poste fail 12 --reason 'Network down' --retry")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Why
+    /// Reason for the sender
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Not final: try again later
+    /// Retry later instead of failing for good
     #[arg(long)]
     retry: bool,
     #[command(flatten)]

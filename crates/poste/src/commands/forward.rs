@@ -7,19 +7,21 @@ use crate::Result;
 use crate::context::Cx;
 use crate::draft::parse_recipients;
 
-/// Pass a message on to somebody else; yours is then done, as forwarded
+/// Forward a message to another recipient
+///
+/// Your own delivery is then done.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste forward 12 lead --note 'Above my pay grade' --priority urgent --as coder")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Who takes over
+    /// Recipient that takes over
     to: String,
-    /// Why
+    /// Note to the new recipient
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Otherwise the priority it had
+    /// New priority; otherwise that of the message
     #[arg(long)]
     priority: Option<Priority>,
     #[command(flatten)]

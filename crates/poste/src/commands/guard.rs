@@ -15,11 +15,11 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Ui, escape, talk};
 
-/// Let git stop commits that touch paths somebody else has reserved
+/// Stop git commits to paths that another agent has reserved
 ///
-/// The hooks stop a commit or a push that touches a path which another agent holds alone. They never stop work
+/// The hooks stop a commit or a push that touches a path which another agent holds exclusively. They never stop work
 /// because something is missing: without poste or an office they let everything through and say so. POSTE_GUARD=off
-/// skips them, and says so too. Hooks that are there before are kept, run first, and put back by uninstall.
+/// skips them, and says so too. Existing hooks are kept and run first; uninstall restores them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste guard install\n  poste guard status\n  poste guard check --staged\n  \
                         poste guard uninstall")]
@@ -30,16 +30,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum GuardCommand {
-    /// Put the hooks pre-commit and pre-push in place, for every worktree of this repository
+    /// Install pre-commit and pre-push hooks for all worktrees
     #[command(after_help = "Examples:\n  poste guard install\n  poste guard install --no-pre-push")]
     Install(InstallArgs),
-    /// Take the hooks away; what was there before comes back as it was
+    /// Remove the hooks and restore those that were there before
     #[command(after_help = "Example:\n  poste guard uninstall")]
     Uninstall,
-    /// Show whether the hooks are in place
+    /// Show whether the hooks are installed
     #[command(after_help = "Example:\n  poste guard status")]
     Status,
-    /// Check paths: what is staged, some commits, or those that are named
+    /// Check staged paths, the commits of a range, or given paths
     #[command(after_help = "Examples:\n  poste guard check\n  poste guard check --range main..HEAD\n  \
                             poste guard check src/auth/login.rs docs --as coder")]
     Check(CheckArgs),
@@ -47,23 +47,23 @@ enum GuardCommand {
 
 #[derive(Debug, clap::Args)]
 struct InstallArgs {
-    /// Only the hook pre-commit
+    /// Install only the pre-commit hook
     #[arg(long)]
     no_pre_push: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
-    /// What would be committed now (this is the default)
+    /// Check staged paths (the default)
     #[arg(long, conflicts_with_all = ["range", "paths"])]
     staged: bool,
-    /// Every commit of a range
+    /// Check every commit of this range
     #[arg(long, value_name = "A..B", conflicts_with = "paths")]
     range: Option<String>,
-    /// As this hook of git does: what cannot be checked is let through
+    /// Check as this git hook does: let through what cannot be checked
     #[arg(long, value_name = "HOOK", value_parser = ALL, conflicts_with_all = ["staged", "range"])]
     hook: Option<String>,
-    /// These paths; with --hook, what git gave the hook
+    /// Path to check; with --hook, arguments that git gave the hook
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
 }
@@ -76,7 +76,7 @@ impl Answer for Standing {
                 State::NotInstalled => "not installed",
                 State::Changed => "changed by hand since it was installed",
                 State::Replaced => "replaced by another hook",
-                State::Lost => "gone, while the hook it kept is still there",
+                State::Lost => "missing, but the hook it kept is still there",
             };
             let kept = if hook.keeps_another { ", keeps the hook that was there before" } else { "" };
             writeln!(out, "{}: {state}{kept}", hook.name)?;
@@ -88,20 +88,20 @@ impl Answer for Standing {
 impl Answer for check::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for held in self.held.iter().take(SHOWN_MAX) {
-            writeln!(out, "{}", told(ui, held))?;
+            writeln!(out, "{}", held_line(ui, held))?;
         }
         match self.held.len().saturating_sub(SHOWN_MAX) {
             0 => Ok(()),
-            more => writeln!(out, "and {more} more; --json names all of them"),
+            more => writeln!(out, "and {more} more; --json lists them all"),
         }
     }
 }
 
-/// So many paths are told of one by one.
+/// Maximum number of paths that are listed.
 const SHOWN_MAX: usize = 10;
 
 /// `src/auth/login.rs: ann holds src/auth/**, ends in 42m: the new login`.
-fn told(ui: &Ui, HeldPath { path, held }: &HeldPath) -> String {
+fn held_line(ui: &Ui, HeldPath { path, held }: &HeldPath) -> String {
     let text = format!("{path}: {} holds {}, {}: {}", held.holder, held.pattern, left(ui, held), reason(held));
     // One line, whatever the path holds.
     escape::line(&text).into_owned()
@@ -127,14 +127,14 @@ fn install(cx: &Cx, args: &InstallArgs) -> Result {
     let changed = folder.install(if args.no_pre_push { &[PRE_COMMIT] } else { &ALL })?;
     cx.ui.answer(&folder.standing(changed)?)?;
     if !changed {
-        cx.ui.say("it was installed before; nothing changed");
+        cx.ui.say("already installed; nothing changed");
     }
     if folder.is_versioned {
         cx.ui.say(format!("{} is part of this worktree: git shows the hooks as changes in it", folder.path.display()));
     }
     if cx.optional_speaker().is_none() {
-        cx.ui.say("who commits is told by POSTE_AGENT, or by the worktree: poste register NAME --worktree .");
-        cx.ui.say("for a name that is registered already: poste register NAME --worktree . --update");
+        cx.ui.say("to name the committer, set POSTE_AGENT or register the worktree: poste register NAME --worktree .");
+        cx.ui.say("for a name that is already registered: poste register NAME --worktree . --update");
     }
     Ok(())
 }
@@ -144,15 +144,15 @@ fn uninstall(cx: &Cx) -> Result {
     let changed = folder.uninstall()?;
     cx.ui.answer(&folder.standing(changed)?)?;
     if !changed {
-        cx.ui.say("nothing was installed; nothing changed");
+        cx.ui.say("not installed; nothing changed");
     }
     Ok(folder.check_uninstalled()?)
 }
 
-/// A tool that is missing or broken must never keep anybody from working: only what is known to be held stops git.
+/// Runs as a git hook. A missing or broken tool must never block work, so only a path known to be held stops git.
 fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
     if std::env::var_os("POSTE_GUARD").is_some_and(|value| value == "off") {
-        talk("poste guard: switched off by POSTE_GUARD, so nothing was checked");
+        talk("poste guard: disabled by POSTE_GUARD; nothing was checked");
         return Ok(());
     }
     match found_by_hook(cx, hook, args) {
@@ -160,7 +160,7 @@ fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
         Ok(answer) => {
             let what = if hook == PRE_PUSH { "push" } else { "commit" };
             Err(with_causes(cx, stopped(&answer, what), &answer)
-                .hint(format!("past the guard, this once: POSTE_GUARD=off git {what}")))
+                .hint(format!("to bypass the guard once: POSTE_GUARD=off git {what}")))
         }
         Err(error) => {
             let why = escape::line(&error.message).into_owned();
@@ -172,7 +172,7 @@ fn check_as_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result {
 
 fn found_by_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result<check::Answer> {
     let (mut office, checkout) = open(cx)?;
-    // Most of the time nothing is reserved; then git need not even be asked what a push brings.
+    // Usually nothing is reserved, and git need not be asked for the changed paths.
     let agent = cx.with_desk(&mut office, |desk| check::committer(desk, Some(checkout.top())))?;
     if !views::is_anything_held(office.store(), agent.as_ref())? {
         return Ok(check::Answer { agent: None, held: Vec::new() });
@@ -200,7 +200,7 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
     cx.show(&mut office, answered)?;
     match stopped {
         None => {
-            cx.ui.say(format!("nobody else holds any of {}", ui::count(checked, "path")));
+            cx.ui.say(format!("no other agent holds any of {}", ui::count(checked, "path")));
             Ok(())
         }
         Some(stopped) => Err(stopped),
@@ -212,7 +212,7 @@ fn open(cx: &mut Cx) -> Result<(Office, Checkout)> {
     if let Some(agent) = cx.optional_speaker()
         && office.agent(&agent)?.is_none()
     {
-        talk(&format!("poste guard: nobody is registered as {agent}, so everybody's reservations count"));
+        talk(&format!("poste guard: no agent is registered as {agent}, so all reservations count"));
     }
     Ok((office, Checkout::of(&cx.cwd()?)))
 }
@@ -221,10 +221,10 @@ fn input(checkout: &Checkout, paths: Vec<String>, touched: Vec<Touched>) -> chec
     check::Input { paths, touched, top: Some(checkout.top().to_owned()) }
 }
 
-/// In a hook nothing is printed but the error, so that tells everything.
+/// Adds the held paths to the error, as a hook prints nothing else.
 fn with_causes(cx: &Cx, mut error: CommandError, answer: &check::Answer) -> CommandError {
     for held in answer.held.iter().take(SHOWN_MAX) {
-        error = error.cause(told(&cx.ui, held));
+        error = error.cause(held_line(&cx.ui, held));
     }
     if answer.held.len() > SHOWN_MAX {
         error = error.cause(format!("and {} more: poste guard check", answer.held.len() - SHOWN_MAX));
@@ -232,9 +232,9 @@ fn with_causes(cx: &Cx, mut error: CommandError, answer: &check::Answer) -> Comm
     error
 }
 
-/// That it is stopped, who can be asked, and how.
+/// The error for held paths, with hints on how to ask their holder.
 fn stopped(answer: &check::Answer, what: &str) -> CommandError {
-    let message = format!("this {what} touches paths that somebody else has reserved");
+    let message = format!("this {what} touches paths that another agent has reserved");
     let mut error = CommandError::new(Kind::Conflict, message).code(Code::Reserved.word());
     let first = answer.held.first();
     let path = first.map_or("PATH".to_owned(), |held| escape::line(&shell::word(&held.path)).into_owned());
@@ -243,8 +243,8 @@ fn stopped(answer: &check::Answer, what: &str) -> CommandError {
         error.hint(format!("ask for it: poste reserve --literal {path} --ask; or write: poste send {holder} SUBJECT"));
     match &answer.agent {
         Some(_) => error,
-        None => error.hint(
-            "nobody knows who commits here, so everybody's reservations count; if one is yours: POSTE_AGENT=NAME",
-        ),
+        None => {
+            error.hint("the committer is unknown, so all reservations count; if one is yours, set POSTE_AGENT=NAME")
+        }
     }
 }

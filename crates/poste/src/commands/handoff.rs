@@ -14,9 +14,9 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// Hand work over with everything it needs: files, checks, commands that must succeed
+/// Hand over work with its files, checks and commands
 ///
-/// A handoff is a message with a package. Its files are copied when it is made and checked again when it is accepted.
+/// A handoff is a message with a package. Its files are copied when it is created and verified when it is accepted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                         poste handoff create builder --task 'Implement the JWT service' --artifact docs/jwt.md --check 'Design understood'\n  \
@@ -33,58 +33,60 @@ enum HandoffCommand {
                       poste handoff create builder --task 'Implement the JWT service' --completed 'The design' --artifact docs --as architect\n  \
                       poste handoff create role:builder --task 'Fix the login' --check 'All tests pass' --verify 'cargo test'")]
     Create(Box<handoff_create::Args>),
-    /// Show one, with what became of it
+    /// Show a handoff and its state
     #[command(after_help = "Examples:\n  poste handoff show 12\n  poste handoff show 12 --json")]
     Show(NumberArgs),
-    /// List handoffs, the newest first
+    /// List handoffs, newest first
     #[command(
         after_help = "Examples:\n  poste handoff list --state pending\n  poste handoff list --to me --as builder"
     )]
     List(ListArgs),
-    /// Take the work over, once everything is checked
+    /// Accept a handoff once everything is checked
     #[command(after_help = "Examples:\n  poste handoff accept 12 --check 1,2 --verify --as builder\n  \
                       poste handoff accept 12 --check all --override 'No network here; I run them tonight' --as builder")]
     Accept(AcceptArgs),
-    /// Do not take it, and say why
+    /// Reject a handoff with a reason
     #[command(after_help = "Example:\n  poste handoff reject 12 --reason 'The tests fail on main' --as builder")]
     Reject(RejectArgs),
-    /// Take your own offer back
+    /// Withdraw your own handoff
     #[command(after_help = "Example:\n  poste handoff withdraw 12 --reason 'I finish it myself' --as architect")]
     Withdraw(WithdrawArgs),
-    /// Write the package into a new folder: HANDOFF.md, artifacts/, metadata.json and more
+    /// Write the package into a new folder
+    ///
+    /// The folder has HANDOFF.md, artifacts/, metadata.json and more.
     #[command(after_help = "Example:\n  poste handoff export 12 ./package")]
     Export(ExportArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct NumberArgs {
-    /// The handoff's number: that of its message
+    /// Number of the handoff, which is that of its message
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Only those offered to this agent or a group of it, or decided by it; me: the speaker
+    /// Only handoffs offered to this agent or one of its groups, or decided by it; me: yourself
     #[arg(long, value_name = "NAME|me")]
     to: Option<String>,
-    /// Only those offered by this agent; me: the speaker
+    /// Only handoffs offered by this agent; me: yourself
     #[arg(long, value_name = "NAME|me")]
     from: Option<String>,
-    /// pending, accepted, rejected, withdrawn, failed, dead, expired or returned
+    /// State: pending, accepted, rejected, withdrawn, failed, dead, expired or returned
     #[arg(long)]
     state: Option<HandoffState>,
-    /// At most so many
+    /// Maximum number of handoffs
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 struct RejectArgs {
-    /// The handoff's number: that of its message
+    /// Number of the handoff, which is that of its message
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Why; its sender reads it
+    /// Reason for the sender
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
@@ -95,10 +97,10 @@ struct RejectArgs {
 
 #[derive(Debug, clap::Args)]
 struct WithdrawArgs {
-    /// The handoff's number: that of its message
+    /// Number of the handoff, which is that of its message
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Why; its receiver reads it
+    /// Reason for the recipient
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -107,32 +109,32 @@ struct WithdrawArgs {
 
 #[derive(Debug, clap::Args)]
 struct ExportArgs {
-    /// The handoff's number: that of its message
+    /// Number of the handoff, which is that of its message
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// The folder to make; it must not be there
+    /// Folder to create; it must not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 struct AcceptArgs {
-    /// The handoff's number: that of its message
+    /// Number of the handoff, which is that of its message
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// A check you have made, by its number; several with commas between, or all
+    /// Number of a check you have made; several separated by commas, or all
     #[arg(long = "check", value_name = "N|all", value_delimiter = ',', value_parser = check)]
     checks: Vec<Check>,
-    /// Run the commands of the handoff here, in your worktree: somebody else wrote them
+    /// Run the commands of the handoff in your worktree; another agent wrote them
     #[arg(long)]
     verify: bool,
-    /// Accept it although a check, a command or a gate is missing or failed; the reason is recorded
+    /// Accept despite missing or failed checks, commands or gates; the reason is recorded
     #[arg(long = "override", value_name = "REASON")]
     reason: Option<String>,
-    /// Refuse it if a file has changed since, although the copies are whole
+    /// Refuse to accept if a file has changed since, even if its copy is intact
     #[arg(long)]
     strict: bool,
-    /// What you have to say about it
+    /// Notes to the sender
     #[arg(long, value_name = "TEXT")]
     notes: Option<String>,
     #[command(flatten)]
@@ -145,7 +147,7 @@ fn check(text: &str) -> std::result::Result<Check, String> {
     match text.trim() {
         "all" => Ok(Check::All(All::All)),
         number => {
-            number.parse().map(Check::One).map_err(|_| "a check has a number, for example 1; or say all".to_owned())
+            number.parse().map(Check::One).map_err(|_| "expected the number of a check, such as 1, or all".to_owned())
         }
     }
 }
@@ -188,9 +190,9 @@ impl Answer for Handoffs {
 
 impl Answer for Decided {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let told = self.message.map(|message| format!(", told with #{message}")).unwrap_or_default();
+        let notified = self.message.map(|message| format!(", notified with #{message}")).unwrap_or_default();
         let again = if self.repeat { " (before, under this id)" } else { "" };
-        writeln!(out, "#{} {}{told}{again}", self.number, self.state)
+        writeln!(out, "#{} {}{notified}{again}", self.number, self.state)
     }
 }
 
@@ -198,7 +200,7 @@ impl Answer for export::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let files = ui::count(self.artifacts, "artifact");
         let size = poste_core::text::size(self.bytes);
-        writeln!(out, "made {}: {files}, {size}", escape::line(&self.folder))
+        writeln!(out, "created {}: {files}, {size}", escape::line(&self.folder))
     }
 }
 

@@ -20,60 +20,60 @@ use crate::ui::{self, Answer, Ui};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Who it is for: a name, role:ROLE or can:CAPABILITY
+    /// Recipient: a name, role:ROLE or can:CAPABILITY
     to: Address,
-    /// What is to be done; - for stdin
+    /// Task to be done; - for stdin
     #[arg(long, value_name = "TEXT")]
     task: String,
-    /// Something that is done already; may be repeated, as those below
+    /// Work that is already done; may be repeated, as may those below
     #[arg(long, value_name = "TEXT")]
     completed: Vec<String>,
-    /// What the receiver should know
+    /// Background for the recipient
     #[arg(long, value_name = "TEXT")]
     background: Option<String>,
-    /// A file to hand over, or a folder with all files below it: copied into the office
+    /// File to hand over, or folder with all files below it; copied into the office
     #[arg(long, value_name = "PATH")]
     artifact: Vec<PathBuf>,
-    /// A shared context to read
+    /// Shared context to read
     #[arg(long, value_name = "NAME")]
     context: Vec<String>,
-    /// A next step
+    /// Next step
     #[arg(long, value_name = "TEXT")]
     next: Vec<String>,
-    /// Something that is known to be wrong
+    /// Known issue
     #[arg(long, value_name = "TEXT")]
     issue: Vec<String>,
-    /// A question
+    /// Open question
     #[arg(long, value_name = "TEXT")]
     question: Vec<String>,
-    /// Something the receiver has to check before it can accept
+    /// Check that the recipient must make before accepting
     #[arg(long, value_name = "TEXT")]
     check: Vec<String>,
-    /// A command that has to succeed in the receiver's worktree; words as in a shell, and no shell
+    /// Command that must succeed in the recipient's worktree; split into words, run without a shell
     #[arg(long, value_name = "CMD")]
     verify: Vec<String>,
-    /// As --verify, for a shell
+    /// Like --verify, but run by a shell
     #[arg(long, value_name = "LINE")]
     verify_shell: Vec<String>,
     /// How long each command may take
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     verify_timeout: Duration,
-    /// Take empty files along
+    /// Allow empty files
     #[arg(long)]
     allow_empty: bool,
-    /// Until when an answer is wanted: 30m, 2h, or a moment
+    /// Deadline for the answer: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = parse_when)]
     respond_by: When,
-    /// Expires if nobody took it until then
+    /// When the handoff expires unless it is taken: 30m, 2h, or a timestamp
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     expires: Option<When>,
-    /// low, normal, high or urgent; otherwise the type's
+    /// Priority: low, normal, high or urgent; otherwise that of the type
     #[arg(long)]
     priority: Option<Priority>,
-    /// The conversation to join; otherwise the answered one, or a new one
+    /// Conversation to join; otherwise that of the answered message, or a new one
     #[arg(long, value_name = "LABEL")]
     conversation: Option<Label>,
-    /// The message it answers
+    /// Message that this one replies to
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     reply_to: Option<MessageNo>,
     #[command(flatten)]

@@ -15,25 +15,25 @@ use crate::cli::Global;
 use crate::context::{self, Cx};
 use crate::error::{Kind, exit_code};
 
-/// Serve a session of an agent program, at one of its turns
+/// Handle a hook event of an agent program
 ///
-/// Agent programs run it; `poste setup` tells them to. The program's JSON comes on stdin, and what is printed is JSON as that
-/// program takes it: mail that is new and urgent enough, or nothing. `stop` keeps a session from stopping while it holds work.
-/// `wait` waits in the background and ends with exit code 2 to wake an idle session. No other hook ever fails.
+/// Agent programs run it after `poste setup`. It reads the program's JSON from stdin and prints JSON for the program:
+/// new mail that is urgent enough, or nothing. `stop` keeps a session from stopping while it holds work. `wait` waits
+/// in the background and exits with 2 to wake an idle session. No other hook ever fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste hook session-start --program claude-code < event.json\n  \
                         poste hook tool --program gemini < event.json\n  \
                         echo '{\"session_id\":\"s1\"}' | poste hook stop --program codex")]
 pub(crate) struct Args {
-    /// session-start, prompt, tool, stop, session-end or wait
+    /// Event: session-start, prompt, tool, stop, session-end or wait
     #[arg(value_name = "EVENT")]
     moment: Moment,
-    /// claude-code, codex, gemini, opencode or cursor
+    /// Agent program: claude-code, codex, gemini, opencode or cursor
     #[arg(long)]
     program: Program,
 }
 
-/// What the program is told. Every program has a shape of its own for it, which is what is printed.
+/// JSON in the format of the agent program.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(transparent)]
 pub(crate) struct HookAnswer(
@@ -44,14 +44,14 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let station = cx.station().clone();
     let code = attend(args.moment, args.program, station.office.clone(), Ok(station));
     if code == WAKE {
-        #[expect(clippy::exit, reason = "it is no failure, so it is not told as one")]
+        #[expect(clippy::exit, reason = "the exit code is an answer, not an error to report")]
         std::process::exit(i32::from(code));
     }
     Ok(())
 }
 
-/// The command as set-up writes it, without describing any argument to the parser of arguments: that alone takes longer than
-/// finding out that there is nothing to say. `None`: it was typed in another way.
+/// Runs the command line that `poste setup` writes without clap, as describing the arguments to clap takes longer than
+/// finding that there is no mail. `None` for any other command line.
 pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
     let ["hook", moment, "--program", program] = words.as_slice() else { return None };
@@ -61,8 +61,8 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
     Some(ExitCode::from(attend(moment, program, office, context::station(&global, "hook", schema))))
 }
 
-/// The exit code a command ends with. Agent programs take 2 of a hook for "do not let it": what is wrong with a command line, or
-/// with the environment, must not keep a session from anything.
+/// The exit code of a command. Agent programs take 2 from a hook as "block this", so a usage error of a hook must end
+/// with another code.
 pub(crate) fn harmless(arguments: &[OsString], code: u8) -> u8 {
     let is_hook = arguments.get(1).is_some_and(|word| word == "hook");
     if is_hook && code == exit_code(Kind::Usage) { exit_code(Kind::Internal) } else { code }

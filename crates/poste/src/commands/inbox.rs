@@ -10,30 +10,30 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape, tokens};
 
-/// Show what waits for you, by priority, then age
+/// List your mail by priority, then age
 ///
-/// Listing never counts as showing: read a message to have it marked as shown.
+/// Listing a message does not mark it as shown; reading it does.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste inbox --as coder\n  poste inbox --unread --type question\n  poste inbox --tokens 300"
 )]
 pub(crate) struct Args {
-    /// Only what was not shown yet
+    /// Only messages that have not been shown
     #[arg(long)]
     unread: bool,
-    /// Only this type
+    /// Only messages of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<TypeName>,
-    /// Only from this sender
+    /// Only messages from this sender
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// Ended ones too, newest first
+    /// Include messages that have ended, newest first
     #[arg(long)]
     all: bool,
-    /// At most so many
+    /// Maximum number of messages
     #[arg(long, default_value_t = inbox::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(inbox::LIMIT_MAX)))]
     limit: u16,
-    /// Keep the listing under so many tokens
+    /// Token budget for the listing
     #[arg(long, value_name = "N")]
     tokens: Option<usize>,
 }
@@ -49,7 +49,7 @@ impl Answer for InboxPage {
             writeln!(out, "{}", stale_line(stale))?;
         }
         if self.more_stale_contexts {
-            writeln!(out, "(more contexts went on: poste context list)")?;
+            writeln!(out, "(more contexts have changed: poste context list)")?;
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ fn row(ui: &Ui, line: &InboxLine) -> Vec<String> {
     ]
 }
 
-/// The state and what else a reader should know, in few words.
+/// The state, and what else the reader should know, in a few words.
 fn state(ui: &Ui, line: &InboxLine) -> String {
     let mut words = vec![line.state.to_string()];
     if !line.shown && line.state == State::Pending {
@@ -125,7 +125,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.show(&mut office, answered)
 }
 
-/// Drops lines from the end until the listing fits, the note of what was dropped included.
+/// Drops lines from the end until the listing fits, including the note that counts the dropped ones.
 fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
     const NOTE_TOKENS: usize = 12;
     let lines = std::mem::take(&mut page.messages);
@@ -141,7 +141,7 @@ fn fit(ui: &Ui, page: &mut InboxPage, budget: usize) {
         })
         .collect();
     page.left_out.count += (total - page.messages.len()) as u64;
-    // Mail comes first; what is said of contexts takes what room is left.
+    // Mail comes first; notes about contexts get the room that is left.
     let total = stale.len();
     page.stale_contexts = stale
         .into_iter()

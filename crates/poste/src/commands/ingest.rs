@@ -15,10 +15,10 @@ use crate::draft::{note_rule, parse_recipients};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
-/// Take in what comes from outside: a mail, a webhook, a text becomes a message
+/// Turn a mail, a webhook or a text from outside into a message
 ///
-/// It is an alert unless another type is given, under the trust label `outside`, and only stored once however often it
-/// comes in. The sender is `ingest`, or --as a name of kind outside, registered on first use.
+/// The message is an alert unless you pass --type, has the trust label `outside`, and is stored once, however often it
+/// arrives. Its sender is `ingest`, or the name of kind outside given with --as, which is registered on first use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste ingest email ops < alert.eml\n  \
                   poste ingest webhook ops --secret-env HOOK_SECRET --headers headers.txt < body.json\n  \
@@ -30,20 +30,20 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum IngestCommand {
-    /// A mail, piped in as it is; known by its Message-ID
+    /// Ingest a raw mail, identified by its Message-ID
     #[command(
         after_help = "Examples:\n  poste ingest email ops < alert.eml\n  poste ingest email role:ops --attach --file alert.eml\n  \
                       In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\"\n\n\
-                      While the office is busy or full it ends with 75, and the mail server tries again later."
+                      While the office is busy or full, the exit code is 75, and the mail server retries later."
     )]
     Email {
         #[command(flatten)]
         common: Common,
-        /// Keep its files in the office, too; otherwise they are named
+        /// Also store attached files; otherwise only their names are kept
         #[arg(long)]
         attach: bool,
     },
-    /// The body of a request, and its headers; known by webhook-id or Idempotency-Key
+    /// Ingest a webhook, known by webhook-id or Idempotency-Key
     #[command(
         after_help = "Example:\n  poste ingest webhook ops --secret-env HOOK_SECRET --header 'webhook-id: evt-1' \\\n    \
                       --header 'webhook-timestamp: 1800000000' --header 'webhook-signature: v1,BASE64' < body.json"
@@ -51,28 +51,28 @@ enum IngestCommand {
     Webhook {
         #[command(flatten)]
         common: Common,
-        /// A header of the request; may be repeated
+        /// Header of the request; may be repeated
         #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
         header: Vec<(String, String)>,
-        /// A file with headers, one a line
+        /// File with headers of the request, one per line
         #[arg(long, value_name = "FILE")]
         headers: Option<PathBuf>,
-        /// The variable that holds the secret it must be signed with
+        /// Environment variable that holds the signing secret
         #[arg(long, value_name = "NAME", group = "secret")]
         secret_env: Option<String>,
-        /// The file that holds it
+        /// File that holds the signing secret
         #[arg(long, value_name = "FILE", group = "secret")]
         secret_file: Option<String>,
-        /// Take it in although nobody can tell who sent it
+        /// Accept a request whose sender cannot be verified
         #[arg(long, group = "secret")]
         unsigned: bool,
     },
-    /// A plain text; its first line is the subject
+    /// Ingest a plain text; its first line is the subject
     #[command(after_help = "Example:\n  df -h | poste ingest stdin ops --subject 'Disk usage'")]
     Stdin {
         #[command(flatten)]
         common: Common,
-        /// One line
+        /// Subject; otherwise the first line of the text
         #[arg(long, value_name = "TEXT")]
         subject: Option<String>,
     },
@@ -80,28 +80,28 @@ enum IngestCommand {
 
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// Who it is for
+    /// Recipient, or several separated by commas
     to: String,
     /// Read this file instead of stdin
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The message type
+    /// Message type
     #[arg(long = "type", value_name = "TYPE", default_value = "alert")]
     kind: TypeName,
-    /// low, normal, high or urgent; otherwise the type's
+    /// Priority: low, normal, high or urgent; otherwise that of the type
     #[arg(long)]
     priority: Option<Priority>,
-    /// What it is known by: the same key is the same message
+    /// Idempotency key: input with the same key is stored once
     #[arg(long, value_name = "TEXT", value_parser = key)]
     key: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
 }
 
-/// An unset variable of a script must not make everything the same message.
+/// A script whose variable is unset must not give every message the same key.
 fn key(text: &str) -> std::result::Result<String, String> {
     match text.trim().is_empty() {
-        true => Err("an empty key would be everybody's; leave it out, or give one".to_owned()),
+        true => Err("the key is empty; leave it out or pass a value".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
@@ -109,15 +109,15 @@ fn key(text: &str) -> std::result::Result<String, String> {
 fn header(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err("write it as 'Name: value'".to_owned()),
+        _ => Err("expected 'NAME: VALUE'".to_owned()),
     }
 }
 
 impl Answer for ingest::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let Some(number) = self.number else { return writeln!(out, "nothing stored: this office caused it itself") };
+        let Some(number) = self.number else { return writeln!(out, "nothing stored: this office caused the input") };
         match (self.repeat, self.to.as_slice()) {
-            (true, _) => writeln!(out, "#{number} came in before"),
+            (true, _) => writeln!(out, "#{number} was stored before"),
             (false, []) => writeln!(out, "#{number} delivered to 0"),
             (false, to) => writeln!(out, "#{number} stored for {}", recipients_text(to)),
         }
@@ -137,8 +137,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
                 (None, Some(path), _) => Some(SecretPlace::File(path)),
                 (None, None, true) => None,
                 (None, None, false) => {
-                    return Err(CommandError::usage("with which secret is it signed?")
-                        .hint("--secret-env NAME or --secret-file FILE; to take it from anybody: --unsigned"));
+                    return Err(CommandError::usage("no signing secret")
+                        .hint("pass --secret-env NAME or --secret-file FILE; to accept any sender: --unsigned"));
                 }
             };
             let secret = secret.map(|place| notify::read_secret(&place, &cx.cwd()?).map_err(CommandError::usage));
@@ -191,7 +191,7 @@ fn read_all(common: &Common) -> Result<Vec<u8>> {
             file.take(limit).read_to_end(&mut bytes)
         }
     };
-    read.map_err(|error| CommandError::new(Kind::Internal, format!("it cannot be read: {error}")))?;
+    read.map_err(|error| CommandError::new(Kind::Internal, format!("could not read the input: {error}")))?;
     match bytes.len() as u64 > read::BYTES_MAX {
         true => Err(unfit(Unfit::TooLarge)),
         false => Ok(bytes),

@@ -9,14 +9,14 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
-/// Make an office for this project
+/// Create an office for this project
 ///
-/// It goes to the top of the git repository (of its main worktree, so that all worktrees share it), else into the
-/// current folder. Running it again is harmless.
+/// The office goes into the top folder of the git repository (of its main worktree, so that all worktrees share it),
+/// or into the current folder if there is no repository. Running it again is harmless.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste init\n  poste init --in ~/shop")]
 pub(crate) struct Args {
-    /// The folder to make it in
+    /// Folder to create the office in
     #[arg(long = "in", value_name = "DIR")]
     folder: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui, escape};
 
-/// Look into the log: every change is a record in it
+/// Inspect the log, which records every change
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste log show\n  poste log why 12\n  poste log verify\n  poste log follow\n  \
                         poste log replay --until 120 --message 12\n  poste log diff-digest")]
@@ -23,35 +23,35 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum LogCommand {
-    /// Show records as they are
+    /// Show records as they are stored
     #[command(
         after_help = "Examples:\n  poste log show\n  poste log show 42\n  poste log show --after 100 --limit 5 --json"
     )]
     Show(ShowArgs),
-    /// Explain how a message or a reservation came to its state, or what became of a write by its id
+    /// Explain the state of a message, a reservation or a write
     #[command(after_help = "Examples:\n  poste log why 12\n  poste log why --reservation 3\n  \
                             poste log why --id 0190b5a2-7c1e-7a3b-9d4e-111111111111")]
     Why(WhyArgs),
-    /// Check the office against itself: chain, content, and tables against the refolded log
+    /// Verify chain and content, and the tables against the log
     #[command(after_help = "Example:\n  poste log verify")]
     Verify,
-    /// Follow the log in sentences, from now or after a position
+    /// Print each change as a sentence as it happens
     #[command(after_help = "Examples:\n  poste log follow\n  poste log follow --after 0 --for 5s")]
     Follow(FollowArgs),
-    /// Show the office as it was after a record, folded anew from the log
+    /// Show the office as it was after a record
     #[command(
         after_help = "Examples:\n  poste log replay --until 120\n  poste log replay --until 120 --inbox coder\n  \
                             poste log replay --until 120 --message 12"
     )]
     Replay(log_replay::Args),
-    /// Compare tables by their digests: with the refolded log, or with another copy of the office
+    /// Compare table digests with the log or another copy
     #[command(after_help = "Examples:\n  poste log diff-digest\n  poste log diff-digest ../copy/.poste --find")]
     DiffDigest(log_digest::Args),
 }
 
 #[derive(Debug, clap::Args)]
 struct FollowArgs {
-    /// Start after this position; otherwise now
+    /// Start after this log position; otherwise now
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
     /// Stop after this time
@@ -61,26 +61,26 @@ struct FollowArgs {
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// Only this record
+    /// Position of the only record to show
     #[arg(value_parser = crate::cli::position)]
     position: Option<Position>,
-    /// Records after this one; otherwise the newest
+    /// Show records after this position; otherwise the newest
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
-    /// At most so many
+    /// Maximum number of records
     #[arg(long, default_value_t = show::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 struct WhyArgs {
-    /// A message number
+    /// Message number
     #[arg(value_parser = crate::cli::number, required_unless_present_any = ["id", "reservation"])]
     number: Option<MessageNo>,
-    /// A reservation's number
+    /// Reservation number
     #[arg(long, value_name = "N", conflicts_with = "number")]
     reservation: Option<u64>,
-    /// The id of a write, for example of one whose outcome is unknown
+    /// Idempotency key of a write, for example of one whose outcome is unknown
     #[arg(long, conflicts_with_all = ["number", "reservation"])]
     id: Option<RecordId>,
 }
@@ -143,10 +143,7 @@ impl Answer for IdAnswer {
                 let reason = self.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
                 writeln!(out, "{} at record {position}{}", self.state, escape::line(&reason))
             }
-            (None, _) => writeln!(
-                out,
-                "absent: nothing is stored under this id, so sending it again cannot have a second effect"
-            ),
+            (None, _) => writeln!(out, "absent: nothing is stored under this id, so it is safe to send it again"),
         }
     }
 }

@@ -9,12 +9,12 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
-/// Compare the digests of tables
+/// Compare table digests with the log or another copy
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Another office folder, or a copy of an office's database; otherwise the refolded log of this one
+    /// Office folder or copy of a database to compare with; otherwise the log of this office
     other: Option<PathBuf>,
-    /// With OTHER: find the first record at which the two logs part
+    /// With OTHER: find the first record at which the two logs differ
     #[arg(long, requires = "other")]
     find: bool,
 }
@@ -29,13 +29,13 @@ impl Answer for DigestDiff {
         ui.rows(out, &["TABLE", "HERE", "THERE", ""], rows.collect())?;
         let verdict = if self.equal { "equal" } else { "not equal" };
         let ahead = match (self.ours.0, self.theirs.0) {
-            (ours, theirs) if ours > theirs => format!("; this office goes on for {} more", ours - theirs),
-            (ours, theirs) if ours < theirs => format!("; the other one goes on for {} more", theirs - ours),
+            (ours, theirs) if ours > theirs => format!("; this office has {} more", ours - theirs),
+            (ours, theirs) if ours < theirs => format!("; the other one has {} more", theirs - ours),
             _ => String::new(),
         };
         writeln!(out, "{verdict} at record {}{ahead}", self.position)?;
         match self.parted_at {
-            Some(position) => writeln!(out, "the logs part at record {position}"),
+            Some(position) => writeln!(out, "the logs differ from record {position} on"),
             None => Ok(()),
         }
     }

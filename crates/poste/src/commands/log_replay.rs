@@ -15,13 +15,13 @@ use crate::ui::{self, Answer, Ui};
 /// Show the office as it was after a record
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The last record to fold; otherwise the newest
+    /// Position of the last record to include; otherwise the newest
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     until: Option<Position>,
-    /// This agent's inbox as it was then
+    /// Show the inbox of this agent at that time
     #[arg(long, value_name = "NAME", conflicts_with = "message")]
     inbox: Option<Name>,
-    /// This message's ladder as it was then
+    /// Show the state of this message at that time
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     message: Option<MessageNo>,
 }
@@ -46,7 +46,7 @@ impl Answer for PastOffice {
     }
 }
 
-/// What was "in 5m" then is said from there.
+/// Times such as "in 5m" count from that moment.
 impl<A: Answer> Answer for Past<A> {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let mut then = ui.clone();

@@ -16,7 +16,7 @@ use crate::ui::{self, Answer, Ui, escape};
 #[command(after_help = "Examples:\n  poste man > poste.1 && man -l poste.1\n  poste man log verify | man -l -\n  \
                         poste man --dir ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// The command; otherwise poste itself
+    /// Command to document; otherwise poste itself
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
     /// Write a page for each command into this folder
@@ -68,7 +68,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.answer(&ManAnswer { pages: vec![file_name(page)], dir: None, roff: Some(roff) })
 }
 
-/// This command and all below it. The options that are everywhere stand on the first page only.
+/// Collects this command and its subcommands. Global options are on the first page only.
 fn collect(name: &str, command: clap::Command, pages: &mut Vec<Page>) {
     let inner: Vec<clap::Command> = command.get_subcommands().filter(|inner| !inner.is_hide_set()).cloned().collect();
     pages.push(Page { name: name.to_owned(), command: command.display_name(name.to_owned()) });

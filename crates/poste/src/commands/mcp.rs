@@ -14,17 +14,18 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
-/// Serve an agent program: tools, resources and prompts over MCP, on stdin and stdout
+/// Serve tools, resources and prompts over MCP on stdin/stdout
 ///
-/// Programs start it themselves once it is written in their settings. It speaks for the agent in POSTE_AGENT, else for the session
-/// of the program that started it, else for nobody until the tool `office` registers a name. It ends when stdin ends.
+/// Agent programs start it once it is in their settings (`poste setup`). It acts as the agent in POSTE_AGENT, or as the
+/// agent of the session of the program that started it, or as none until the tool `office` registers a name. It ends
+/// when stdin ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste mcp\n  POSTE_AGENT=coder poste mcp --profile full")]
 pub(crate) struct Args {
-    /// Which tools are offered
+    /// Set of tools to offer
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
-    /// Push new mail into the session of a program that listens for it (Claude Code: channels, a preview)
+    /// Push new mail into the session of a program that supports it (Claude Code channels, a preview)
     #[arg(long)]
     channel: bool,
 }
@@ -34,7 +35,7 @@ enum Profile {
     /// Ten tools
     #[default]
     Core,
-    /// Those and tools for decisions, reservations and agreements
+    /// Also tools for decisions, reservations and agreements
     Full,
 }
 
@@ -49,8 +50,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     mcp::serve_stdio(table, io::BufReader::new(input), output).map_err(failed)
 }
 
-/// The protocol has stdin and stdout for itself: neither a command that reads a file called - nor one that a gate starts
-/// can come between.
+/// Reserves stdin and stdout for the protocol, so that neither a command that reads `-` nor one that a gate starts can
+/// use them.
 fn take_stdio() -> io::Result<(File, File)> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
@@ -59,7 +60,7 @@ fn take_stdio() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// The verbs whose answers tools tell in the words of their commands.
+/// The verbs whose answers tools print as their commands do.
 const TEXTS: &[VerbText] = &[
     text_of::<ack::Input>(),
     text_of::<agents::Input>(),
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_that_a_tool_tells_of_has_a_text_and_no_other() {
+    fn exactly_the_verbs_that_tools_print_have_a_text() {
         let mut texts: Vec<&str> = TEXTS.iter().map(|text| text.verb).collect();
         texts.sort_unstable();
         assert_eq!(texts, mcp::verbs_with_text());

@@ -1,4 +1,4 @@
-//! One file a command: its arguments (whose comments are the help), its answer, and what it does.
+//! One file per command: its arguments (their doc comments are the help), its answer, and how it runs.
 
 pub(crate) mod ack;
 pub(crate) mod agents;
@@ -88,29 +88,29 @@ use poste_verbs::secret::Secrets;
 
 use crate::ui::{Answer, Ui};
 
-/// What every command that ends or keeps a claim takes.
+/// Arguments of every command that ends or keeps a claim.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClaimArgs {
     /// The claim's token; not needed in its session or on the first claim
     #[arg(long, value_parser = crate::cli::position)]
     pub token: Option<Position>,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
 }
 
-/// What every command that stores a text takes.
+/// Arguments of every command that stores a text.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct SecretArgs {
-    /// Store it although it looks like it carries a secret
+    /// Store the text even if it appears to contain a secret
     #[arg(long)]
     pub allow_secret: bool,
 }
 
-/// What every command takes that stores a text in one record.
+/// Arguments of every command that stores a text in one record.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WriteArgs {
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     pub id: Option<RecordId>,
     #[command(flatten)]

@@ -11,14 +11,14 @@ use crate::cli::duration;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape};
 
-/// Show what is late: responses, leases, unclaimed work, silent agents
+/// List late responses, leases, unclaimed work, silent agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste overdue\n  poste overdue --older 15m --within 5m\n  poste overdue --json")]
 pub(crate) struct Args {
-    /// Work is late that nobody claimed for so long
+    /// List work that has been unclaimed for this long
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     older: Duration,
-    /// A lease is nearly out that ends within so long
+    /// List leases that end within this time
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
     within: Duration,
 }
@@ -26,14 +26,14 @@ pub(crate) struct Args {
 impl Answer for Overdue {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let when = |at: Option<Timestamp>| at.map(|at| ui.time(at)).unwrap_or_default();
-        section(ui, out, "responses wanted and not given", &self.responses, |late| {
-            let told = if late.reminded_at.is_some() { ", told" } else { "" };
+        section(ui, out, "missing responses", &self.responses, |late| {
+            let told = if late.reminded_at.is_some() { ", reminder sent" } else { "" };
             format!("due {}, {}{told}", when(late.due_at), state(late))
         })?;
-        section(ui, out, "leases nearly out", &self.leases, |late| {
+        section(ui, out, "leases about to end", &self.leases, |late| {
             format!("{} holds it, lease ends {}", late.holder.as_deref().unwrap_or("nobody"), when(late.due_at))
         })?;
-        section(ui, out, "work nobody claims", &self.unclaimed, |late| {
+        section(ui, out, "unclaimed work", &self.unclaimed, |late| {
             let shown = if late.shown_at.is_some() { "shown" } else { "not shown" };
             format!("stored {}, {shown}", ui.time(late.stored_at))
         })?;
@@ -42,8 +42,8 @@ impl Answer for Overdue {
         }
         for agent in &self.silent {
             let heard =
-                agent.heard_at.map_or("not heard of lately".to_owned(), |at| format!("last heard {}", ui.time(at)));
-            writeln!(out, "  {}: {heard}; #{} waits {}", agent.name, agent.oldest, ui.since(agent.waits_since))?;
+                agent.heard_at.map_or("not active lately".to_owned(), |at| format!("last active {}", ui.time(at)));
+            writeln!(out, "  {}: {heard}; #{} pending {}", agent.name, agent.oldest, ui.since(agent.waits_since))?;
         }
         if self.more {
             writeln!(out, "(more not shown)")?;

@@ -12,12 +12,12 @@ use crate::draft::MessageArgs;
                         poste publish BlockerEncountered 'No User model yet' --type blocker_notification"
 )]
 pub(crate) struct Args {
-    /// Capitals are allowed: TaskCompleted
+    /// Topic to publish to, for example TaskCompleted
     topic: Topic,
-    /// One line
+    /// Subject, one line
     #[arg(allow_hyphen_values = true)]
     subject: String,
-    /// Markdown; - for stdin
+    /// Body in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     #[command(flatten)]

@@ -9,13 +9,13 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape, fence};
 
-/// Read a message; if it is yours, this marks it as shown
+/// Read a message and mark it as shown if it is yours
 ///
-/// Shown is not handled: finish it with ack, done, fail, reply --done or forward.
+/// Shown is not handled: finish the message with ack, done, fail, reply --done or forward.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste read 12 --as coder\n  poste read 12 --for-model")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     /// Print it fenced as data, for a model's context
@@ -29,7 +29,7 @@ impl Answer for MessageView {
     }
 }
 
-/// A message for a person.
+/// Prints a message for a person.
 pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write) -> io::Result<()> {
     let title = format!("#{}  {}", message.number, escape::line(&message.subject));
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
@@ -104,7 +104,7 @@ pub(crate) fn print_message(ui: &Ui, message: &MessageView, out: &mut dyn Write)
     Ok(())
 }
 
-/// Whether an answer is still in time.
+/// When a wanted answer is due.
 pub(crate) fn answer_text(ui: &Ui, respond_by: Option<poste_core::Timestamp>) -> String {
     match respond_by {
         None => "wanted".to_owned(),

@@ -14,51 +14,51 @@ use crate::ui::{Answer, Ui};
 
 /// Register an agent or a person
 ///
-/// Registering the same agent again, unchanged, is harmless; to change or revive one needs --update.
+/// Registering the same agent again, unchanged, is harmless. To change or revive an agent, pass --update.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste register coder --role builder --capability typescript\n  \
                         poste register anna --kind human\n  poste register coder --role reviewer --update")]
 pub(crate) struct Args {
-    /// Lower-case letters, digits, - and _
+    /// Name of the agent: lower-case letters, digits, - and _
     pub(crate) name: Name,
-    /// What it is for; role:ROLE addresses all who share it
+    /// Role; role:ROLE addresses the agents that share it
     #[arg(long)]
     role: Option<Word>,
-    /// What it can do; can:CAPABILITY addresses all who can
+    /// Capability; can:CAPABILITY addresses the agents that have it; may be repeated
     #[arg(long, value_name = "CAPABILITY")]
     capability: Vec<Word>,
-    /// The folder it works in; its artifacts must be below
+    /// Folder it works in, which must contain its artifacts
     #[arg(long, value_name = "DIR")]
     worktree: Option<PathBuf>,
-    /// Who is told when it does not answer in time; otherwise whoever has the role lead
+    /// Agent to notify when it does not answer in time; otherwise the agents with the role lead
     #[arg(long, value_name = "NAME")]
     lead: Option<Name>,
     /// agent or human; otherwise agent
     #[arg(long)]
     pub(crate) kind: Option<AgentKind>,
-    /// With --update: it has no role any more
+    /// With --update: remove its role
     #[arg(long, requires = "update", conflicts_with = "role")]
     no_role: bool,
-    /// With --update: it has no capabilities any more
+    /// With --update: remove its capabilities
     #[arg(long, requires = "update", conflicts_with = "capability")]
     no_capabilities: bool,
-    /// With --update: it has no worktree of its own any more
+    /// With --update: remove its worktree
     #[arg(long, requires = "update", conflicts_with = "worktree")]
     no_worktree: bool,
-    /// With --update: it has no lead of its own any more
+    /// With --update: remove its lead
     #[arg(long, requires = "update", conflicts_with = "lead")]
     no_lead: bool,
-    /// Change or revive a registered name; what is not given stays as it was
+    /// Change or revive a registered agent; options that are not given keep their values
     #[arg(long)]
     pub(crate) update: bool,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }
 
 impl Answer for register::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let what = if self.changed { "registered" } else { "registered already:" };
+        let what = if self.changed { "registered" } else { "already registered:" };
         writeln!(out, "{what} {}", describe(&self.agent))
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let new = answered.answer.changed.then(|| answered.answer.agent.name.clone());
     cx.show(&mut office, answered)?;
     if let Some(name) = new {
-        cx.ui.say(format!("speak as it: --as {name}, or export POSTE_AGENT={name}"));
+        cx.ui.say(format!("act as it: --as {name}, or export POSTE_AGENT={name}"));
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn absolute(path: &std::path::Path) -> Result<String> {
     let real = path.canonicalize().map_err(|error| CommandError::not_found(format!("{}: {error}", path.display())))?;
     if !real.is_dir() {
-        return Err(CommandError::usage(format!("{} is no folder", path.display())));
+        return Err(CommandError::usage(format!("{} is not a folder", path.display())));
     }
-    real.into_os_string().into_string().map_err(|_| CommandError::usage("the worktree's path is no UTF-8"))
+    real.into_os_string().into_string().map_err(|_| CommandError::usage("the path of the worktree is not valid UTF-8"))
 }

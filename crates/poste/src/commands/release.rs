@@ -13,26 +13,26 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui, escape};
 
-/// Give back a claimed message, or free reserved paths
+/// Release a claimed message or reserved paths
 ///
-/// A number is a message: it is pending again, unfinished, and no attempt is counted. Anything else is a pattern that
-/// was reserved, or `all` of them. A file that is called like a number is written ./12.
+/// A number is a message: it is pending again, and no attempt is counted. Anything else is a reserved pattern, or `all`
+/// for all of them. Write a file whose name is a number as ./12.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste release 12 --as coder\n  poste release 'src/auth/**'\n  poste release all\n  \
                         poste release all --of coder --reason 'it has crashed' --as anna"
 )]
 pub(crate) struct Args {
-    /// The message's number; or patterns as they were reserved, or `all`
+    /// Message number; or patterns as they were reserved, or `all`
     #[arg(required = true, value_name = "N|PATTERN")]
     what: Vec<String>,
-    /// Of paths: what this agent reserved; for its lead and for humans. It is told
+    /// For paths: agent that holds them, which is notified; only for its lead and for humans
     #[arg(long, value_name = "NAME", conflicts_with = "token", requires = "reason")]
     of: Option<Name>,
-    /// With --of: why
+    /// With --of: reason for the release
     #[arg(long, value_name = "TEXT", requires = "of")]
     reason: Option<String>,
-    /// Of paths: every character means itself
+    /// For paths: take every character literally
     #[arg(long)]
     literal: bool,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     secret: SecretArgs,
 }
 
-/// The message that is named, where it could be reserved paths as well.
+/// The message number, unless the arguments are patterns.
 pub(crate) fn message(what: &[String]) -> Option<MessageNo> {
     match what {
         [one] => crate::cli::number(one).ok(),
@@ -49,14 +49,14 @@ pub(crate) fn message(what: &[String]) -> Option<MessageNo> {
     }
 }
 
-/// The reserved paths that are named; none: all of them.
+/// The patterns to release; an empty list means all of them.
 pub(crate) fn patterns(cx: &Cx, office: &poste_core::Office, what: &[String], literal: bool) -> Result<Vec<Pattern>> {
     match what {
         [all] if all == "all" && !literal => Ok(Vec::new()),
         several => {
             let stands_alone = |text: &&String| crate::cli::number(text).is_ok() || *text == "all";
             if let Some(odd) = several.iter().find(stands_alone) {
-                let message = format!("{odd} stands alone, not among several");
+                let message = format!("{odd} cannot be combined with others");
                 return Err(CommandError::usage(message).hint(format!("if it is a file: ./{odd}")));
             }
             let top = Top::find(cx.cwd()?, office)?;
@@ -72,7 +72,7 @@ impl Answer for paths::Answer {
             writeln!(out, "released {}{again}", escape::line(held.pattern.as_str()))?;
         }
         if let Some(number) = self.told {
-            writeln!(out, "its holder is told with #{number}{again}")?;
+            writeln!(out, "its holder was notified with #{number}{again}")?;
         }
         Ok(())
     }

@@ -5,24 +5,24 @@ use crate::Result;
 use crate::context::Cx;
 use crate::draft::MessageArgs;
 
-/// Answer a message that was sent to you
+/// Reply to a message that was sent to you
 ///
-/// The answer goes to its sender, in the same conversation, and satisfies a wanted response. --done also
+/// The reply goes to its sender, in the same conversation, and satisfies a wanted response. --done also
 /// finishes the message.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste reply 12 'Yes, use RS256' --done --as architect\n  \
                         poste reply 12 - --payload '{\"status\":\"accepted\"}' < answer.md")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Markdown; - for stdin
+    /// Body in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// Otherwise Re: and the subject of the message
+    /// Subject; otherwise Re: and that of the message
     #[arg(long)]
     subject: Option<String>,
-    /// Finish the message, too
+    /// Also finish the message
     #[arg(long)]
     done: bool,
     /// With --done: the claim's token

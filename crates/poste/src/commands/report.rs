@@ -12,10 +12,9 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
-/// Report what became of a broadcast, a blocker, a conversation, an agent's mail, a day
+/// Report on a broadcast, blocker, conversation, agent or day
 ///
-/// In Markdown, to keep or to pass on; with --json for programs. Times are UTC. Reporting is not showing: nothing is
-/// marked.
+/// Reports are Markdown, to keep or to pass on, or JSON with --json. Times are UTC. Reporting marks nothing as shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste report broadcast 1\n  poste report blocker 12 --mermaid\n  \
                         poste report conversation login > login.md\n  poste report agent coder --since 7d\n  \
@@ -27,19 +26,19 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ReportCommand {
-    /// Who has taken note of a broadcast, a publication or any message, when, and who has not
+    /// Report which recipients have taken note of a message
     #[command(after_help = "Examples:\n  poste report broadcast 1\n  poste report broadcast 1 --json")]
     Broadcast(BroadcastArgs),
-    /// What was done about a blocker, and how long it took
+    /// Report what was done about a blocker and how long it took
     #[command(after_help = "Examples:\n  poste report blocker 12\n  poste report blocker 12 --mermaid > blocker.mmd")]
     Blocker(ConversationArgs),
-    /// Who took part in a conversation, how long it took, how it stands and what came of it
+    /// Report participants, duration and outcome of a conversation
     #[command(after_help = "Examples:\n  poste report conversation 12\n  poste report conversation login --mermaid")]
     Conversation(ConversationArgs),
-    /// What an agent sent, got, did and answered, and what waits for it now
+    /// Report what an agent sent, received, did and has pending
     #[command(after_help = "Examples:\n  poste report agent coder\n  poste report agent coder --since 7d --json")]
     Agent(AgentArgs),
-    /// A day of the office: messages, conversations, broadcasts, blockers, failures, agents
+    /// Report a day: messages, conversations, failures, agents
     #[command(after_help = "Examples:\n  poste report day today\n  poste report day yesterday\n  \
                             poste report day 2026-01-31 --json")]
     Day(DayArgs),
@@ -47,7 +46,7 @@ enum ReportCommand {
 
 #[derive(Debug, clap::Args)]
 struct BroadcastArgs {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
     #[command(flatten)]
@@ -56,7 +55,7 @@ struct BroadcastArgs {
 
 #[derive(Debug, clap::Args)]
 struct ConversationArgs {
-    /// Any message of the conversation, or its name
+    /// Number of any message of the conversation, or its name
     #[arg(value_name = "NUMBER|NAME")]
     conversation: String,
     #[command(flatten)]
@@ -65,7 +64,7 @@ struct ConversationArgs {
 
 #[derive(Debug, clap::Args)]
 struct AgentArgs {
-    /// The agent
+    /// Agent to report on
     name: Name,
     /// How far back: 24h, 7d, or a time
     #[arg(long, value_name = "TIME", default_value = "24h")]
@@ -81,7 +80,7 @@ struct DayArgs {
 
 #[derive(Debug, clap::Args)]
 struct Form {
-    /// What happened, as a sequence diagram in the language of Mermaid
+    /// Print a Mermaid sequence diagram of what happened
     #[arg(long)]
     mermaid: bool,
 }
@@ -116,13 +115,13 @@ fn page(ui: &Ui) -> Page {
 }
 
 impl Form {
-    /// The report, or what happened as a diagram.
+    /// Prints the report, or what happened as a diagram.
     fn report<V: Verb<Answer: Report>>(&self, cx: &mut Cx, verb: V) -> Result {
         if !self.mermaid {
             return cx.call_as(verb, Written);
         }
         if cx.ui.json {
-            return Err(CommandError::usage("--mermaid is no JSON").hint("leave --json or --mermaid out"));
+            return Err(CommandError::usage("--mermaid and --json cannot be combined").hint("leave one of them out"));
         }
         let (mut office, answered) = cx.ask_here(verb)?;
         cx.show_as(&mut office, answered, |report| cx.ui.text(&page(&cx.ui).diagram(report)))

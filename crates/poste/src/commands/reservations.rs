@@ -9,21 +9,21 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// Show who has reserved which paths
+/// List reserved paths with their holders
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste reservations\n  poste reservations --mine --as coder\n  \
                         poste reservations --path src/auth/login.rs\n  poste reservations --all --json")]
 pub(crate) struct Args {
-    /// Also those that are over, the newest first
+    /// Include reservations that have ended, newest first
     #[arg(long)]
     all: bool,
-    /// Only the speaker's own
+    /// Only your own reservations
     #[arg(long)]
     mine: bool,
-    /// Only those that cover this path, or something below it; may be repeated
+    /// Only reservations that cover this path or anything below it; may be repeated
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
-    /// At most so many
+    /// Maximum number of reservations
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     limit: u16,
 }

@@ -18,36 +18,36 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui, escape};
 use crate::{Result, notes};
 
-/// Reserve paths, so that nobody else works on them meanwhile
+/// Reserve paths so that no other agent works on them
 ///
-/// A pattern is a path with *, ?, [a-z], {a,b} and ** in it; quote it, or the shell writes it out. Without any of
-/// these it is the file, or the folder with everything below. Whatever another agent has reserved and has a path in
-/// common with it is in the way: the error names who holds what, why, and how long. Several may share paths with
-/// --shared. Reserving the same pattern again counts its time anew.
+/// A pattern is a path that can contain *, ?, [a-z], {a,b} and **; quote it, or the shell expands it. Without any of
+/// these it is a file, or a folder with everything below it. While another agent has reserved an overlapping pattern,
+/// the command fails with the holder, the reason and the time left. Several agents can share paths with --shared.
+/// Reserving the same pattern again restarts its time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste reserve 'src/auth/**' --for 1h --why 'the new login' --as coder\n  \
                         poste reserve docs README.md --shared\n  poste reserve 'src/**' --ask --wait 10m\n  \
                         poste reserve --literal 'app/[id]/page.tsx'")]
 pub(crate) struct Args {
-    /// Paths or patterns, from the current folder
+    /// Paths or patterns, relative to the current folder
     #[arg(required = true, value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// How long
+    /// How long to hold them
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     length: Duration,
-    /// Others may share them; nobody may have them alone
+    /// Allow other agents to share them; none can reserve them alone
     #[arg(long)]
     shared: bool,
-    /// What for: whoever wants the same reads it
+    /// Reason, shown to agents that want the same paths
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-    /// If somebody is in the way, ask them, with a message of type resource_conflict
+    /// If another agent is in the way, ask it with a message of type resource_conflict
     #[arg(long)]
     ask: bool,
-    /// If somebody is in the way, wait so long for it
+    /// If another agent is in the way, wait up to this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     wait: Option<Duration>,
-    /// Every character means itself: these are paths, no patterns
+    /// Take every character literally: these are paths, not patterns
     #[arg(long)]
     literal: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ impl Answer for HeldAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let again = if self.repeat { " (before, under this id)" } else { "" };
         if self.reserved.is_empty() {
-            return writeln!(out, "reserved before, under this id; nothing of it is held any more");
+            return writeln!(out, "already reserved under this id; none of it is held any more");
         }
         for held in &self.reserved {
             let how = if held.shared { "shared" } else { "reserved" };
@@ -69,7 +69,7 @@ impl Answer for HeldAnswer {
     }
 }
 
-/// A length of time as records have it.
+/// A duration in milliseconds, as records store it.
 pub(crate) fn ms(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
 }
@@ -80,7 +80,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let patterns = top.patterns(&args.patterns, args.literal)?;
     if !args.literal {
         for typed in args.patterns.iter().filter(|typed| top.has(typed)) {
-            cx.ui.say(format!("{typed} is a file's name as well as a pattern; for the file alone: --literal"));
+            cx.ui.say(format!("{typed} is both a file name and a pattern; to reserve only the file: --literal"));
         }
     }
     let input = Input {
@@ -90,34 +90,34 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         why: args.why,
         ask: args.ask,
         id: args.write.id,
-        // Whoever waits does not spend an id on a try.
+        // A refused attempt must not use up the id while the command waits.
         only_if_free: args.wait.is_some(),
         secrets: args.write.secret.secrets(),
     };
     cx.ui.now = office.now()?;
     let answered = match args.wait {
-        Some(length) => patiently(cx, &mut office, input, length)?,
+        Some(length) => when_free(cx, &mut office, input, length)?,
         None => cx.ask(&mut office, input)?,
     };
     cx.ui.now = office.now()?;
     let until = answered.answer.reserved.first().map(|held| held.until);
     cx.show(&mut office, answered)?;
     if let Some(until) = until {
-        let again = typed_again(&args.patterns, args.literal);
+        let again = release_arguments(&args.patterns, args.literal);
         cx.ui.say(format!("held until {until}; free it sooner: poste release {again}"));
     }
     Ok(())
 }
 
-/// Tries again whenever nothing is in the way any more; somebody else may be faster. Each try has an id of its own;
-/// under the caller's there is one try only.
-fn patiently(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duration) -> Result<Answered<HeldAnswer>> {
+/// Retries whenever nothing is in the way any more; another agent may still be faster. Each attempt has its own id;
+/// with the caller's id there is only one.
+fn when_free(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duration) -> Result<Answered<HeldAnswer>> {
     let is_in_the_way = |error: &CommandError| error.code == Some(Code::Reserved.word());
     match cx.ask(office, input.clone()) {
         Err(error) if is_in_the_way(&error) => {}
         tried => return tried,
     }
-    // They were asked once.
+    // Ask the holders only once.
     input.ask = false;
     let speaker = cx.speaker()?;
     let conflicts =
@@ -135,20 +135,20 @@ fn patiently(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duratio
         return Ok(answered);
     }
     cx.ui.now = office.now()?;
-    let error = CommandError::new(Kind::TimedOut, "it was not freed in that time");
-    let told = conflicts(office)?;
-    let told = told.iter().take(SHOWN_MAX).map(|conflict| notes::text(&cx.ui, &in_the_way(conflict)));
-    Err(told.fold(error, CommandError::cause))
+    let error = CommandError::new(Kind::TimedOut, "timed out: the paths are still reserved");
+    let conflicts = conflicts(office)?;
+    let causes = conflicts.iter().take(SHOWN_MAX).map(|conflict| notes::text(&cx.ui, &in_the_way(conflict)));
+    Err(causes.fold(error, CommandError::cause))
 }
 
-/// What to type to `release`, to which a number would be a message.
-fn typed_again(patterns: &[String], literal: bool) -> String {
+/// The arguments for `release`, which takes a bare number for a message.
+fn release_arguments(patterns: &[String], literal: bool) -> String {
     let words = patterns.iter().map(|typed| match crate::cli::number(typed).is_ok() || typed == "all" {
         true => shell::word(&format!("./{typed}")),
         false => shell::word(typed),
     });
     let literal = literal.then(|| "--literal".to_owned());
-    // What begins like an option is none after this.
+    // After `--`, a pattern that begins with `-` is not an option.
     let dashes = patterns.iter().any(|typed| typed.starts_with('-')).then(|| "--".to_owned());
     literal.into_iter().chain(dashes).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -10,22 +10,22 @@ use crate::context::Cx;
 use crate::ui::progress::Bar;
 use crate::ui::{Answer, Ui, escape};
 
-/// Make an office from a snapshot
+/// Restore an office from a snapshot
 ///
-/// Every file is checked against its digest, and the tables against the log, before anything is put in place. An office that
-/// is there stays, unless --replace is given: then it is kept beside the new one. It is put where commands look for an
-/// office from here, else where `poste init` would make one.
+/// Checks every file against its digest, and the tables against the log, before it puts anything in place. An existing
+/// office stays unless you pass --replace, which keeps it next to the new one. The office goes where commands run here
+/// find one, or else where `poste init` would create one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste restore ~/backup/monday\n  poste restore ~/backup/monday --replace\n  \
                   poste restore ~/backup/monday --in ~/elsewhere")]
 pub(crate) struct Args {
-    /// A folder that `poste snapshot` made
+    /// Folder that `poste snapshot` made
     #[arg(value_name = "SNAPSHOT")]
     snapshot: PathBuf,
-    /// The folder to put the office in, as .poste
+    /// Folder to restore into; the office is .poste in it
     #[arg(long = "in", visible_alias = "to", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Replace the office that is there; it is kept as .poste.before-restore-TIME
+    /// Replace an existing office, which is kept as .poste.before-restore-TIME
     #[arg(long)]
     replace: bool,
 }
@@ -34,7 +34,7 @@ impl Answer for restore::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "restored {}, up to record {}", escape::line(&self.path), self.position)?;
         if let Some(kept) = &self.kept {
-            writeln!(out, "the office that was there is kept: {}", escape::line(kept))?;
+            writeln!(out, "the previous office is kept: {}", escape::line(kept))?;
         }
         Ok(())
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.tell(restored?)
 }
 
-/// Where the office goes: where it was told to, else where one is found from here, else where a new one would be made.
+/// Where the office goes: the given folder, else where one is found from here, else where a new one would be created.
 fn place(cx: &Cx, folder: Option<PathBuf>) -> Result<Place> {
     if let Some(folder) = folder {
         return Ok(cx.place_at(folder.join(discover::FOLDER)));

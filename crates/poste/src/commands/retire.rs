@@ -7,13 +7,13 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui};
 
-/// Retire an agent: its mail goes back, what it holds is released, its name stays taken
+/// Retire an agent: release its claims and return its mail
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste retire coder --as lead")]
 pub(crate) struct Args {
-    /// Who
+    /// Agent to retire; its name stays taken
     name: Name,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }

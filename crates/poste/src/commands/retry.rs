@@ -9,19 +9,19 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui};
 
-/// Give a message that failed, died, expired or came back another chance
+/// Retry a message that failed, died, expired or was returned
 ///
-/// Its sender may, and any human. Attempts count from zero again.
+/// Only its sender and humans can retry it. Attempts count from zero again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste retry 12 --as lead\n  poste retry 12 --to coder --as anna")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Only this recipient's
+    /// Only the delivery to this recipient
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }

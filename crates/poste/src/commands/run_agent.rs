@@ -1,5 +1,5 @@
-//! `poste run-agent NAME [NUMBER…]`, the supervisor of one run, and `poste run-child`, the step between it and the program.
-//! Dispatchers start them, not people: they are in no help.
+//! `poste run-agent NAME [NUMBER…]`, the supervisor of one run, and `poste run-child`, the step between it and the
+//! program. Dispatchers start them, not people, so no help lists them.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -19,10 +19,10 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::escape;
 
-/// It looks after a program meanwhile, so it waits for nobody that long.
+/// A supervisor must watch its program, so it does not wait long for the write lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Does what these arguments ask for, if they are of one of the two.
+/// Runs one of the two commands if the arguments name it.
 pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
     let command = arguments.get(1)?.to_str()?;
     if command == RUN_CHILD {
@@ -51,23 +51,24 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
 }
 
 const HELP: &str = "\
-The supervisor of one run: takes the messages, runs what [agent.NAME] says, records the answer
+Supervise one run of an agent for its mail
 
-Dispatchers start it, and it ends with its run: 0 when the end is recorded, however the program ended; 75 when somebody else
-has the messages, or enough runs are under way; 1 when nothing could be started, and stderr says why.
+Claims the messages, runs the program of [agent.NAME] and records the answer. Dispatchers start it, and it ends with its
+run. Exit codes: 0 when the outcome is recorded, however the program ended; 75 when another supervisor has the messages,
+or enough runs are active; 1 when nothing could be started, with the reason on stderr.
 
 Usage: poste run-agent NAME [NUMBER…]
 
 Arguments:
-  NAME      Whose program
-  [NUMBER…] For these messages; without any, to look through its inbox
+  NAME      Agent to run
+  [NUMBER…] Messages to run it for; otherwise it looks through its inbox
 
 Examples:
   poste run-agent coder 12
   poste run-agent coder
 ";
 
-/// If anybody listens.
+/// Ignores errors: stderr may be closed.
 fn say(command: &str, why: &str) {
     let _ = writeln!(io::stderr(), "poste {command}: {}", escape::line(why));
 }
@@ -83,11 +84,12 @@ fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
         .collect::<std::result::Result<_, _>>()
         .map_err(CommandError::usage)?;
     let program = std::env::current_exe()
-        .map_err(|error| CommandError::new(Kind::Internal, format!("this program cannot be found: {error}")))?;
-    // It is told apart from the run it may have been started in by its environment, which only a new process has from its start.
+        .map_err(|error| CommandError::new(Kind::Internal, format!("could not find this executable: {error}")))?;
+    // A sweep tells a supervisor from the run it may have been started in by the environment of the process, as it was
+    // when the process started. So an untagged process executes itself again.
     let own = std::env::var(SUPERVISES).ok().filter(|_| std::env::var_os(RUN).is_none());
-    let Some(own) = own else { return Err(again(&program, &agent, &messages, schema)?) };
-    // Already the leader of a group, as when a shell started it: then it stays with that.
+    let Some(own) = own else { return Err(re_exec(&program, &agent, &messages, schema)?) };
+    // Fails if it already leads a process group, as when a shell started it; then it stays in that session.
     let _ = rustix::process::setsid();
     let run: Session = own.parse()?;
     let global = Global {
@@ -102,8 +104,8 @@ fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
     run::supervise(&place, &errand, cx.host()).map_err(refused)
 }
 
-/// Starts this process anew, marked as a supervisor. Comes back only with what went wrong.
-fn again(program: &std::path::Path, agent: &Name, messages: &[MessageNo], schema: Schema) -> Result<CommandError> {
+/// Executes this program again, tagged as a supervisor. Returns only if that failed.
+fn re_exec(program: &std::path::Path, agent: &Name, messages: &[MessageNo], schema: Schema) -> Result<CommandError> {
     let office: PathBuf = Cx::new(Global::default(), "run-agent", schema)?.place()?.path;
     let office = office.canonicalize().unwrap_or(office);
     let failed = run::tagged(program, &office, agent, messages).exec();
@@ -115,9 +117,9 @@ fn refused(error: RunError) -> CommandError {
         RunError::Office(error) => error.into(),
         RunError::Untrusted(_) => CommandError::new(Kind::Refused, error.to_string())
             .code("untrusted")
-            .hint("read what it would run, then trust it: poste trust --as NAME (somebody of kind human)"),
+            .hint("review its commands, then trust it: poste trust --as NAME (an agent of kind human)"),
         RunError::NotConfigured(ref name) => CommandError::not_found(error.to_string())
-            .hint(format!("say what to run: [agent.{name}] in poste.toml or .poste/local.toml")),
+            .hint(format!("configure it: [agent.{name}] in poste.toml or .poste/local.toml")),
         RunError::Refused(_) | RunError::Folder(..) => CommandError::new(Kind::Refused, error.to_string()),
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::FORMS;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 
-/// Print the JSON Schema of a command's answer, or of a message of a type
+/// Print the JSON Schema of an answer, a batch line or a type
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste schema inbox        what `poste inbox --json` prints\n  \
                         poste schema batch        a line of `poste send --batch`\n  poste schema question     a line of a batch with that type\n  \
@@ -20,7 +20,7 @@ use crate::error::{CommandError, Kind};
 pub(crate) struct Args {
     /// A command, `batch`, or a message type
     name: String,
-    /// Of a type: only the schema of its payload, as poste.toml names it
+    /// For a type: print only the schema of its payload, from poste.toml
     #[arg(long)]
     payload: bool,
 }
@@ -29,7 +29,7 @@ fn of<T: JsonSchema>() -> Schema {
     verb::answer_schema::<T>()
 }
 
-/// What is read: a field with a default may be left out.
+/// The schema of input: a field with a default may be left out.
 fn of_line() -> Schema {
     schema_for!(poste_verbs::send::Input)
 }
@@ -37,10 +37,10 @@ fn of_line() -> Schema {
 /// A command and the schema of its answer.
 type AnswerSchema = (&'static str, fn() -> Schema);
 
-/// Answers of commands that are no verbs. A test sees to it that no command is forgotten.
+/// Answers of commands that are not verbs. A test checks that none is missing.
 const ANSWERS: &[AnswerSchema] = &[
     ("send --batch", of::<BatchAnswer>),
-    // The answer of their verb, line by line, as long as they run.
+    // These print answers of their verb line by line while they run.
     ("tail", of::<TimelineLine>),
     ("log follow", of::<TimelineLine>),
     ("context edit", of::<poste_verbs::context::EditAnswer>),
@@ -61,13 +61,13 @@ const ANSWERS: &[AnswerSchema] = &[
     ("demo", of::<super::demo::DemoAnswer>),
 ];
 
-/// Every verb that a command may ask.
+/// Every verb that a command can call.
 fn verbs() -> impl Iterator<Item = &'static Spec> {
     VERBS.iter().chain(poste_dispatch::VERBS)
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    // Each prints its keys in the order it has them.
+    // Serialized in each arm, so that the keys keep the order of that type.
     let text = match find(&args.name) {
         _ if args.payload => serde_json::to_string_pretty(&of_payload(cx, &args.name)?),
         Some(schema) => serde_json::to_string_pretty(&schema),
@@ -81,7 +81,7 @@ fn find(name: &str) -> Option<Schema> {
     if name == "batch" {
         return Some(of_line());
     }
-    // First what a command prints of its own: `send --batch` prints another answer than its verb.
+    // Answers of commands come first: that of `send --batch` differs from that of its verb.
     if let Some((_, schema)) = ANSWERS.iter().find(|(command, _)| *command == name) {
         return Some(schema());
     }
@@ -111,8 +111,8 @@ fn of_payload(cx: &mut Cx, name: &str) -> Result<Value> {
     if known.iter().all(|known| known.name != kind) {
         return Err(no_such_name(name, &known));
     }
-    let error = CommandError::not_found(format!("{kind} has no payload schema: its payload is any JSON, or none"));
-    Err(error.hint(format!("give it one: poste config set types.{kind}.schema PATH")))
+    let error = CommandError::not_found(format!("{kind} has no payload schema: its payload can be any JSON, or none"));
+    Err(error.hint(format!("set one: poste config set types.{kind}.schema PATH")))
 }
 
 fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
@@ -122,7 +122,7 @@ fn no_such_name(name: &str, known: &[TypeView]) -> CommandError {
         .chain(verbs().map(|verb| verb.name))
         .chain(OUTSIDE.iter().map(|outside| outside.name))
         .chain(ANSWERS.iter().map(|(name, _)| *name));
-    let error = CommandError::not_found(format!("{} is no command and no type", poste_core::text::quoted(name)));
+    let error = CommandError::not_found(format!("{} is neither a command nor a type", poste_core::text::quoted(name)));
     match nearest(name, names).first() {
         Some(near) => error.hint(format!("did you mean {near}?")),
         None => error.hint("see the types: poste types"),
@@ -160,7 +160,7 @@ fn of_type(cx: &mut Cx, name: &str) -> Result<Schema> {
     Ok(schema)
 }
 
-/// A schema inside another needs an id of its own, or what it refers to by `#/…` would be looked for in the outer one.
+/// An embedded schema needs its own id, or its `#/…` references would resolve in the outer one.
 fn embedded(kind: &TypeName, mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut()
         && !object.contains_key("$id")
@@ -185,7 +185,7 @@ mod tests {
                     sub.get_subcommands().map(|leaf| format!("{} {}", sub.get_name(), leaf.get_name())).collect()
                 }
             };
-            // The one prints schemas, the other speaks a protocol that has its own.
+            // `schema` prints schemas itself; `mcp` speaks a protocol that has its own.
             for leaf in leaves.iter().filter(|leaf| *leaf != "schema" && *leaf != "mcp") {
                 assert!(find(leaf).is_some(), "{leaf} has no schema");
             }

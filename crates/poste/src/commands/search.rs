@@ -13,49 +13,49 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// Find messages by what was written in them or about them, newest first
+/// Search messages by text, newest first
 ///
-/// Every word must be there: in the subject, the body, the payload, or a result, reason or note that came later. Quote
-/// the search as a whole for the shell; inside, "a phrase" stands together, log* is a beginning, and -word must not be
-/// there. Case and accents do not count. Searching marks nothing as shown.
+/// Every word must occur in the subject, the body, the payload, or a later result, reason or note. Quote the whole
+/// search for the shell; inside it, "a phrase" matches as a whole, log* matches a prefix, and -word must not occur.
+/// Case and accents are ignored. Searching marks nothing as shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste search login\n  poste search 'log* \"null check\" -draft' --from coder\n  \
                   poste search src/auth.rs --since 2d --state done\n  poste search login --rank --json")]
 pub(crate) struct Args {
-    /// What to look for
+    /// Words to search for
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
-    /// Only from this sender
+    /// Only messages from this sender
     #[arg(long, value_name = "NAME")]
     from: Option<Name>,
-    /// Only to this agent or group (role:R, can:C)
+    /// Only messages to this agent or group (role:R, can:C)
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
-    /// Only what this agent sent, got, or said something about
+    /// Only messages this agent sent, received or wrote a result, reason or note about
     #[arg(long, value_name = "NAME")]
     agent: Option<Name>,
-    /// Only this type
+    /// Only messages of this type
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<TypeName>,
-    /// Only this conversation
+    /// Only messages of this conversation
     #[arg(long, value_name = "NAME")]
     conversation: Option<Label>,
-    /// Only what was sent at this time or later: a day, a moment, or how long ago
+    /// Only messages sent at this time or later: a date, a time, or how long ago
     #[arg(long, value_name = "TIME", value_parser = past_moment)]
     since: Option<When>,
-    /// Only what was sent before this time: a day, a moment, or how long ago
+    /// Only messages sent before this time: a date, a time, or how long ago
     #[arg(long, value_name = "TIME", value_parser = past_moment)]
     until: Option<When>,
-    /// Only what is in this state for at least one recipient
+    /// Only messages in this state for at least one recipient
     #[arg(long, value_name = "STATE")]
     state: Option<State>,
-    /// At most so many
+    /// Maximum number of messages
     #[arg(long, default_value_t = search::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Only messages with a lower number: the next page
+    /// Only messages with a lower number, for the next page
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     before: Option<MessageNo>,
-    /// The most relevant first, of the newest 10 000 matches
+    /// Sort by relevance, among the newest 10 000 matches
     #[arg(long, conflicts_with = "before")]
     rank: bool,
 }
@@ -74,7 +74,7 @@ impl Answer for SearchPage {
             let (line, snippet) = (line.join("  "), painted(ui, &hit.snippet));
             match (snippet.is_empty(), ui.terminal) {
                 (true, _) => writeln!(out, "{line}")?,
-                // For people on a line of its own, for programs one line a hit.
+                // For people the snippet has its own line; for programs each hit is one line.
                 (false, true) => writeln!(out, "{line}\n    {snippet}")?,
                 (false, false) => writeln!(out, "{line}  {snippet}")?,
             }
@@ -83,7 +83,7 @@ impl Answer for SearchPage {
     }
 }
 
-/// Without colours the words stand for themselves.
+/// Without colours, matches are not marked.
 fn painted(ui: &Ui, pieces: &[Piece]) -> String {
     let paint = |piece: &Piece| match piece.matched {
         true => ui.paint(Paint::Strong, &escape::line(&piece.text)),

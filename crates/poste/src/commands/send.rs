@@ -12,8 +12,8 @@ use crate::{Result, batch};
 
 /// Send a message
 ///
-/// TO is a name, several with commas between, role:ROLE or can:CAPABILITY (one of them takes it),
-/// every:role:ROLE (each gets it), topic:TOPIC or everyone. BODY is Markdown; - reads it from stdin.
+/// TO is a name, several separated by commas, role:ROLE or can:CAPABILITY (one member takes it),
+/// every:role:ROLE (each member gets it), topic:TOPIC or everyone. BODY is Markdown; - reads it from stdin.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste send coder 'Fix the login' 'It fails with a 500.' --type directive --as lead\n  \
@@ -22,19 +22,19 @@ use crate::{Result, batch};
                         poste send --batch messages.jsonl"
 )]
 pub(crate) struct Args {
-    /// Who it is for
+    /// Recipient, or several separated by commas
     #[arg(required_unless_present = "batch")]
     to: Option<String>,
-    /// One line
+    /// Subject, one line
     #[arg(required_unless_present = "batch", allow_hyphen_values = true)]
     subject: Option<String>,
-    /// Markdown; - for stdin
+    /// Body in Markdown; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// Another recipient; may be repeated
+    /// Additional recipient; may be repeated
     #[arg(long = "to", value_name = "ADDRESS")]
     also_to: Vec<Address>,
-    /// The message it answers
+    /// Message that this one replies to
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     reply_to: Option<MessageNo>,
     /// Send each line of a JSONL file, or of stdin for -; schema: poste schema batch
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 impl Answer for send::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (sent before under this id)" } else { "" };
+        let again = if self.repeat { " (already sent under this id)" } else { "" };
         match self.sent.deliveries.as_slice() {
             [] => writeln!(out, "#{} delivered to 0{again}", self.sent.number),
             deliveries => writeln!(out, "#{} stored for {}{again}", self.sent.number, recipients_text(deliveries)),
@@ -59,7 +59,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return batch::run(cx, source, args.message.id.id, args.message.secret);
     }
     let (Some(to), Some(subject)) = (args.to, args.subject) else {
-        return Err(CommandError::usage("TO and SUBJECT are needed"));
+        return Err(CommandError::usage("TO and SUBJECT are required"));
     };
     let mut to = parse_recipients(&to)?;
     to.extend(args.also_to);

@@ -1,4 +1,4 @@
-//! `poste session`: which run of an agent this is, and what everybody in it shares.
+//! `poste session`: which run of an agent this is, and the notes that sessions share.
 
 use std::io::{self, Write};
 
@@ -19,10 +19,10 @@ use crate::context::Cx;
 use crate::draft::read_body;
 use crate::ui::{Answer, Paint, Ui, escape};
 
-/// Run as a session: start, note, close, show and list them
+/// Start, close, show and list sessions, and add notes
 ///
-/// A session is one run of an agent: its name, its process, its folder. Sessions below one share what is noted: the
-/// goal, decisions, questions, and who was invoked.
+/// A session is one run of an agent: its name, its process, its folder. Sessions below it share its notes: the goal,
+/// decisions, questions, and the agents that were invoked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  eval \"$(poste session start --goal 'Ship 2.0' --export --as lead)\"\n  \
                         poste session note --decision 'Use RS256'\n  poste session show\n  poste session close --summary 'Shipped'")]
@@ -33,34 +33,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum SessionCommand {
-    /// Start a session of the speaker; a name runs as one session at a time
+    /// Start a session; each agent runs as one at a time
     #[command(
         after_help = "Examples:\n  eval \"$(poste session start --export --as coder)\"\n  poste session start --goal 'Fix the login' --as coder\n  \
                       poste session start --take-over --as coder\n  poste session start --own-name --export --as coder"
     )]
     Start(StartArgs),
-    /// Note something for everybody in the session: it is kept at its root
+    /// Add a note, which all sessions below the same root share
     #[command(
         after_help = "Examples:\n  poste session note 'The staging database is down'\n  poste session note --decision 'Use RS256'\n  \
                       poste session note --question 'Which coverage?'\n  poste session note --answer q1 '80 percent'\n  \
                       poste session note --agent explore 'Looks for test patterns'"
     )]
     Note(NoteArgs),
-    /// Close a session: say what is left undone, and keep a page of it
+    /// Close a session, list open work and write its page
     #[command(
         after_help = "Examples:\n  poste session close --summary 'Shipped, docs are missing'\n  poste session close coder-3fa94c --keep --as coder"
     )]
     Close(CloseArgs),
-    /// Show the context of a session as Markdown: goal, agents, decisions, questions
+    /// Show goal, agents and notes of a session as Markdown
     #[command(after_help = "Examples:\n  poste session show\n  poste session show coder-3fa94c --json")]
     Show(ShowArgs),
-    /// List live sessions, or all
+    /// List live sessions, or all of them
     #[command(after_help = "Examples:\n  poste session list\n  poste session list --all")]
     List {
-        /// Those that are over, too, the newest first
+        /// Include sessions that have ended, newest first
         #[arg(long)]
         all: bool,
-        /// At most so many
+        /// Maximum number of sessions
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
@@ -68,25 +68,25 @@ enum SessionCommand {
 
 #[derive(Debug, clap::Args)]
 struct NoteArgs {
-    /// What is noted; - for stdin
+    /// Text of the note; - for stdin
     #[arg(allow_hyphen_values = true)]
     body: String,
-    /// It is a decision
+    /// Record a decision
     #[arg(long, group = "what")]
     decision: bool,
-    /// It is a question; it gets a number
+    /// Record a question, which gets a number
     #[arg(long, group = "what")]
     question: bool,
-    /// It answers this question
+    /// Answer this question
     #[arg(long, value_name = "qN", value_parser = question, group = "what")]
     answer: Option<u32>,
-    /// It is the goal from now on
+    /// Set the goal
     #[arg(long, group = "what")]
     goal: bool,
-    /// This agent was invoked
+    /// Record that this agent was invoked
     #[arg(long, value_name = "NAME", group = "what")]
     agent: Option<Name>,
-    /// Another session than the speaker's
+    /// Session to add the note to; otherwise your own
     #[arg(long = "in", value_name = "ID")]
     inside: Option<Session>,
     #[command(flatten)]
@@ -95,9 +95,9 @@ struct NoteArgs {
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// The session; otherwise the speaker's
+    /// Session to show; otherwise your own
     id: Option<Session>,
-    /// Write the page again that closing left, too
+    /// Also write the page again that closing left
     #[arg(long)]
     page: bool,
 }
@@ -110,37 +110,37 @@ fn question(text: &str) -> std::result::Result<u32, String> {
 
 #[derive(Debug, clap::Args)]
 struct StartArgs {
-    /// What it is to achieve
+    /// Goal of the session
     #[arg(long, value_name = "TEXT")]
     goal: Option<String>,
-    /// An id for the session; otherwise one is made
+    /// Id of the session; otherwise a generated one
     #[arg(long, value_name = "ID")]
     name: Option<Session>,
-    /// Go on as this session of yours, which ended or lost its process, where it stood
+    /// Resume this session of yours, which ended or lost its process
     #[arg(long, value_name = "ID", conflicts_with_all = ["name", "parent", "root", "own_name"])]
     resume: Option<Session>,
-    /// The session on whose behalf it runs; otherwise POSTE_SESSION, if another agent runs as it
+    /// Parent session; otherwise POSTE_SESSION, if that is a session of another agent
     #[arg(long, value_name = "ID", conflicts_with = "root")]
     parent: Option<Session>,
-    /// It runs on nobody's behalf, whatever POSTE_SESSION says
+    /// Start without a parent, even if POSTE_SESSION is set
     #[arg(long)]
     root: bool,
-    /// The process it lives and dies with; otherwise the one that ran this command. 0: none
+    /// Process to bind it to; otherwise the one that ran this command; 0: none
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// What runs; otherwise the name of that process
+    /// Program that runs; otherwise the name of that process
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
-    /// End the session this agent runs as, and go on in its place
+    /// End the live session of this agent and continue in its place
     #[arg(long)]
     take_over: bool,
-    /// If the name is in use: take NAME-2, NAME-3 and so on, registered with the same role and lead
+    /// If the name is in use, take NAME-2, NAME-3 and so on, registered with the same role and lead
     #[arg(long, conflicts_with = "take_over")]
     own_name: bool,
-    /// Print only the lines for a shell to evaluate
+    /// Print only the line for the shell to evaluate
     #[arg(long)]
     export: bool,
-    /// An id of your own: starting it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
     #[command(flatten)]
@@ -149,15 +149,15 @@ struct StartArgs {
 
 #[derive(Debug, clap::Args)]
 struct CloseArgs {
-    /// The session; otherwise the speaker's
+    /// Session to close; otherwise your own
     session_id: Option<Session>,
-    /// What came of it; - for stdin
+    /// Outcome of the session; - for stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     summary: Option<String>,
-    /// Give back what it claimed (this is the default)
+    /// Release its claims (this is the default)
     #[arg(long, conflicts_with = "keep")]
     release: bool,
-    /// Keep what it claimed until the leases run out; its tokens still finish it
+    /// Keep its claims until their leases end; their tokens stay valid
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -198,7 +198,7 @@ fn start(cx: &mut Cx, args: StartArgs) -> Result {
     cx.call_as(input, |answer| Started { answer, only_exports: args.export })
 }
 
-/// A session that was started, as a shell takes it.
+/// A started session, printed for a shell.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Started {
     #[serde(flatten)]
@@ -239,7 +239,7 @@ impl Answer for note::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let number = self.question.map(|number| format!(" q{number}")).unwrap_or_default();
         let again = if self.repeat { " (before, under this id)" } else { "" };
-        // What was said too much is redacted by this number.
+        // The number is what `poste redact --record` takes.
         let record = self.position.map(|position| format!(", record {position}")).unwrap_or_default();
         writeln!(out, "noted in session {}: {}{number}{record}{again}", self.session, self.what)
     }
@@ -251,7 +251,7 @@ impl Answer for close::Answer {
         writeln!(out, "session {} of {} is closed{again}", self.session.id, self.session.agent)?;
         let numbers = |claims: &[Held]| claims.iter().map(|claim| format!("#{}", claim.number)).collect::<Vec<_>>();
         if !self.released.is_empty() {
-            writeln!(out, "given back: {}", numbers(&self.released).join(", "))?;
+            writeln!(out, "released: {}", numbers(&self.released).join(", "))?;
         }
         for claim in &self.kept {
             writeln!(out, "kept: #{} until {}, token {}", claim.number, claim.lease_until, claim.token)?;
@@ -271,7 +271,7 @@ impl Answer for close::Answer {
         }
         if !self.still_live.is_empty() {
             let ids: Vec<&str> = self.still_live.iter().map(Session::as_str).collect();
-            writeln!(out, "still live below it, and told: {}", ids.join(", "))?;
+            writeln!(out, "still live below it, and notified: {}", ids.join(", "))?;
         }
         if let Some(page) = &self.page {
             writeln!(out, "kept in {}", escape::line(page))?;
@@ -315,7 +315,7 @@ fn paint(session: &SessionView) -> Paint {
     }
 }
 
-/// A session, for whoever asks who they are.
+/// A session in one line, for `poste whoami`.
 pub(crate) fn in_a_line(ui: &Ui, session: &SessionView) -> String {
     format!("{} ({}, {}) {}", session.id, state(session), place(session), ui.since(session.started_at))
 }

@@ -13,38 +13,38 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
 
-/// Tell agent programs about Poste, and prove that it works
+/// Connect agent programs to Poste and test that it works
 ///
-/// Writes the server of tools and the hooks into the settings of the program, for this project or for everything you work
-/// on. Whatever else is in those files stays byte for byte; running it again changes nothing; --remove puts back what was
-/// there. Then it starts the server and the hooks as they were written, in an office that is thrown away, and shows what
-/// works. Without a program: those that are found here.
+/// Writes the MCP server and the hooks into the settings of the program, for this project or for everything you work
+/// on. Everything else in those files stays byte for byte; running it again changes nothing; --remove restores what was
+/// there. Then it starts the server and the hooks as they were written, in a temporary office, and shows what works.
+/// Without PROGRAM, it sets up the programs that are found here.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  poste setup                              the programs that are found here\n  \
+#[command(after_help = "Examples:\n  poste setup                              set up the programs found here\n  \
                         poste setup claude-code --agent coder\n  poste setup codex --dry-run              show what would change\n  \
                         poste setup all --scope user             for everything you work on\n  \
-                        poste setup gemini --remove              put back what was there\n  \
-                        poste setup claude-code --plugin DIR     a plugin folder instead")]
+                        poste setup gemini --remove              restore what was there\n  \
+                        poste setup claude-code --plugin DIR     write a plugin folder instead")]
 pub(crate) struct Args {
-    /// The agent program
+    /// Agent program; otherwise those found here
     #[arg(value_enum, value_name = "PROGRAM")]
     program: Option<Which>,
-    /// Whose settings: this project's, or yours
+    /// Settings to change: those of this project, or your own
     #[arg(long, value_enum, default_value_t = ScopeArg::Project)]
     scope: ScopeArg,
-    /// The agent every session speaks for; otherwise each takes its name itself
+    /// Agent that every session acts as; otherwise each session takes a name itself
     #[arg(long, value_name = "NAME", conflicts_with = "remove")]
     agent: Option<Name>,
-    /// Show what would change and write nothing
+    /// Show what would change, without writing it
     #[arg(long)]
     dry_run: bool,
-    /// Take everything out again
+    /// Remove everything that was set up
     #[arg(long)]
     remove: bool,
-    /// Do not try what was written
+    /// Do not test what was written
     #[arg(long)]
     no_proof: bool,
-    /// Make a plugin folder for Claude Code instead
+    /// Write a plugin folder for Claude Code instead
     #[arg(long, value_name = "DIR")]
     plugin: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ impl Answer for SetupAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for file in &self.files {
             match &file.diff {
-                // Which of the two line ends it is says nothing here.
+                // Line endings do not matter in a diff for people.
                 Some(diff) => write!(out, "{}", escape::block(&diff.replace("\r\n", "\n")))?,
                 None => writeln!(out, "{}: {}", escape::line(&file.path), file.outcome.replace('_', " "))?,
             }
@@ -120,7 +120,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     })?)
 }
 
-/// A name that nobody has is a slip, and nobody would ever write to it.
+/// An unregistered name is probably a typo, and would never get mail.
 fn check_agent(cx: &Cx, site: &Site, agent: Option<&Name>) -> Result {
     let (Some(office), Some(name)) = (&site.office, agent) else { return Ok(()) };
     let office = cx.place_at(office.clone()).open()?;
@@ -134,11 +134,11 @@ fn start(cx: &Cx, args: &Args) -> Result<Start> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = variable("HOME")
         .filter(|home| home.is_absolute())
-        .ok_or_else(|| CommandError::usage("HOME is not set, so nobody knows where programs keep their settings"))?;
+        .ok_or_else(|| CommandError::usage("HOME is not set, so the settings of programs cannot be found"))?;
     let executable = std::env::current_exe()
-        .map_err(|error| CommandError::new(Kind::Internal, format!("this program does not find itself: {error}")))?;
+        .map_err(|error| CommandError::new(Kind::Internal, format!("could not find this executable: {error}")))?;
     Ok(Start {
-        // A plugin is its user's, wherever it is put.
+        // A plugin belongs to the user, wherever it is written.
         scope: if args.scope == ScopeArg::User || args.plugin.is_some() { Scope::User } else { Scope::Project },
         cwd: cx.cwd()?,
         home,

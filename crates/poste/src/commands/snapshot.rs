@@ -7,14 +7,15 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Ui, escape};
 
-/// Make a whole, verified copy of the office in a new folder
+/// Make a complete, verified copy of the office
 ///
-/// Others go on working meanwhile. The copy has everything that was acknowledged before it began: log and tables, large
-/// content and attachments, archives, and a list of all files with their digests. It gets its name when it is complete.
+/// Agents can keep working while it runs. The copy has everything that was acknowledged before it began: log and
+/// tables, large content and attachments, archives, and a list of all files with their digests. The folder gets its
+/// name when it is complete.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste snapshot ~/backup/monday\n  poste restore ~/backup/monday --in ~/elsewhere")]
 pub(crate) struct Args {
-    /// The folder to make; it must not be there, and cannot be inside the office
+    /// Folder to create; it must not exist, nor be inside the office
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -10,9 +10,9 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui};
 
-/// Count mail and measure how long it takes to be shown, claimed and done
+/// Count mail and measure when it is shown, claimed and done
 ///
-/// Messages of archived conversations are counted; what became of them is no longer measured.
+/// Messages of archived conversations are counted, but their times are no longer measured.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste stats\n  poste stats --since 7d --by agent\n  poste stats --since 1h --json"
@@ -67,7 +67,7 @@ impl Answer for Grouped {
         let title = if self.by_agent { "AGENT" } else { "TYPE" };
         let header = [title, "MAIL", "DONE", "BAD", "SHOWN p50/p90", "CLAIMED p50/p90", "DONE p50/p90/p99"];
         let rows = |bars: bool| groups.iter().map(|group| row(group, most, bars)).collect::<Vec<_>>();
-        // A bar that is cut says less than none: the numbers beside it would be cut with it.
+        // Rather no bars than bars that are cut off: the numbers next to them would be cut off too.
         let with_bars = rows(ui.terminal);
         let fits = ui.fits(&header, &with_bars);
         ui.lines(out, &header, if fits { with_bars } else { rows(false) })
@@ -96,7 +96,7 @@ fn percentiles(durations: &Durations, with_p99: bool) -> String {
 
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One block a value, as high as it is large; nothing where there was nothing.
+/// One block per value, scaled to the largest; a space for 0.
 fn chart(values: &[u64]) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let block = |value: u64| match value {
@@ -106,7 +106,7 @@ fn chart(values: &[u64]) -> String {
     values.iter().map(|value| block(*value)).collect()
 }
 
-/// A bar as long as the share of the longest.
+/// A bar whose length is the share of the largest value.
 fn bar(value: u64, most: u64) -> String {
     const LENGTH_MAX: u64 = 12;
     let length = if most == 0 { 0 } else { (value * LENGTH_MAX).div_ceil(most) };

@@ -24,13 +24,13 @@ impl Answer for status::Answer {
         writeln!(out, "{}", ui.paint(Paint::Strong, &escape::line(&self.office)))?;
         let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
         let retired = if status.retired > 0 { format!(", {} retired", status.retired) } else { String::new() };
-        field("agents", format!("{} and {}{retired}", people(status.agents, "agent"), people(status.people, "human")))?;
+        field("agents", format!("{} and {}{retired}", tally(status.agents, "agent"), tally(status.people, "human")))?;
         field(
             "messages",
             format!("{}, {} records, the last {}", status.messages, status.position, ui.time(status.at)),
         )?;
         let oldest = match (status.oldest_pending, status.oldest_pending_at) {
-            (Some(number), Some(at)) => format!(", #{number} waits {}", ui.since(at)),
+            (Some(number), Some(at)) => format!(", oldest #{number} {}", ui.since(at)),
             _ => String::new(),
         };
         field("pending", format!("{}{oldest}", plus(status.pending)))?;
@@ -51,7 +51,7 @@ impl Answer for status::Answer {
     }
 }
 
-fn people(count: u64, noun: &str) -> String {
+fn tally(count: u64, noun: &str) -> String {
     ui::count(usize::try_from(count).unwrap_or(usize::MAX), noun)
 }
 

@@ -14,12 +14,12 @@ use crate::ui::{self, Answer, Ui};
     after_help = "Examples:\n  poste subscribe TaskCompleted --as orchestrator\n  poste subscribe '*' --from 0 --as archivist"
 )]
 pub(crate) struct Args {
-    /// A topic, or * for all
+    /// Topic, or * for all
     topic: TopicPattern,
-    /// Also deliver what was published after this log position (0: everything)
+    /// Also deliver past events published after this log position (0: all of them)
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     from: Option<Position>,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }

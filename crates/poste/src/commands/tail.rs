@@ -14,9 +14,10 @@ use crate::cli::duration;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// Follow an inbox, a topic or the whole log; marks nothing as shown
+/// Follow an inbox, a topic or the whole log
 ///
-/// With a speaker it follows that inbox, otherwise the log. Each line is one event; --json gives one object a line.
+/// Acting as an agent, it follows the inbox of that agent, otherwise the log. Each line is one event, or one JSON
+/// object with --json. It marks nothing as shown.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste tail --as coder\n  poste tail --topic TaskCompleted\n  poste tail --log --after 0 --for 5s"
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     /// Follow the whole log
     #[arg(long)]
     log: bool,
-    /// Start after this position; otherwise now
+    /// Start after this log position; otherwise now
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position)]
     after: Option<Position>,
     /// Stop after this time
@@ -42,7 +43,7 @@ impl Answer for TimelineLine {
     }
 }
 
-/// In a stream that goes on, "2 minutes ago" would soon be wrong.
+/// In a running stream, "2 minutes ago" would soon be wrong.
 fn clock_time(ui: &Ui, at: Timestamp) -> String {
     match ui.time_style {
         crate::ui::time::TimeStyle::Relative => at.to_string()[11..19].to_owned(),
@@ -63,7 +64,7 @@ fn follow(cx: &mut Cx, mut input: tail::Input, length: Option<Duration>) -> Resu
     let mut office = cx.open()?;
     let started = Instant::now();
     let mut damage = BTreeSet::new();
-    // What is followed in the inbox is mail of the speaker; topics and the log concern everybody.
+    // An inbox changes with mail for its agent; a topic or the log can change with any record.
     let interest = match (&input.topic, input.log, cx.optional_speaker()) {
         (None, false, Some(speaker)) => Interest::mail(&speaker),
         _ => Interest::everything(),
@@ -81,10 +82,10 @@ fn follow(cx: &mut Cx, mut input: tail::Input, length: Option<Duration>) -> Resu
     }
 }
 
-/// How often it is asked whether anybody still reads: a write would tell, and there may be none for days.
+/// How often to check for a reader: only a write would show that it is gone, and there may be none for days.
 const READER_PERIOD: Duration = Duration::from_millis(500);
 
-/// Whether somebody can still read stdout: a pipe's reader may have seen enough and gone.
+/// Whether stdout still has a reader: that of a pipe may have closed it.
 pub(crate) fn has_reader() -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdout = io::stdout();
@@ -96,7 +97,7 @@ pub(crate) fn has_reader() -> bool {
     }
 }
 
-/// Prints what happened since it was last asked, and tells each damage once.
+/// Prints what happened since the last call, and warns about each damage once.
 fn print_new(cx: &Cx, office: &mut Office, input: &mut tail::Input, damage: &mut BTreeSet<String>) -> Result {
     loop {
         let page = cx.ask(office, input.clone())?.answer;

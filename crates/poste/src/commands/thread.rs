@@ -10,9 +10,9 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{self, Answer, Paint, Ui, escape};
 
-/// Show a conversation: who wrote what, when, in reply to what
+/// Show the messages of a conversation
 ///
-/// Listing never counts as showing: read a message to have it marked as shown.
+/// Listing a message does not mark it as shown; reading it does.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -20,16 +20,16 @@ use crate::ui::{self, Answer, Paint, Ui, escape};
                   poste thread close 12 --outcome 'Shipped in 1.4' --as lead"
 )]
 pub(crate) struct Args {
-    /// Any message of the conversation, or its name
+    /// Number of any message of the conversation, or its name
     #[arg(value_name = "NUMBER|NAME", required = true)]
     conversation: Option<String>,
-    /// Participants, messages, duration, status and outcome instead; reads all of it
+    /// Show participants, messages, duration, status and outcome instead; reads all of it
     #[arg(long, conflicts_with_all = ["after", "limit"])]
     summary: bool,
-    /// Messages after this one
+    /// Only messages after this number
     #[arg(long, value_name = "N", value_parser = crate::cli::number, default_value = "0")]
     after: MessageNo,
-    /// At most so many
+    /// Maximum number of messages
     #[arg(long, default_value_t = thread::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(thread::LIMIT_MAX)))]
     limit: u16,
     #[command(subcommand)]
@@ -38,17 +38,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum ThreadCommand {
-    /// Declare a conversation finished; what is open in it goes back to its senders
+    /// Close a conversation and return its open deliveries
     #[command(after_help = "Example:\n  poste thread close 12 --outcome 'Shipped in 1.4' --as lead")]
     Close(CloseArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct CloseArgs {
-    /// Any message of the conversation
+    /// Number of any message of the conversation
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// What came of it
+    /// Outcome of the conversation
     #[arg(long, value_name = "TEXT")]
     outcome: String,
     #[command(flatten)]
@@ -91,7 +91,7 @@ fn row(ui: &Ui, line: &ThreadLine) -> Vec<String> {
     ]
 }
 
-/// Who it went to and how it stands there; of many, how many stand how.
+/// The recipients with their states; for many recipients, only a count per state.
 fn recipients(line: &ThreadLine) -> String {
     const SHOWN_MAX: usize = 4;
     if line.recipients.is_empty() {
@@ -128,7 +128,7 @@ fn print_summary(ui: &Ui, summary: &ThreadSummary, out: &mut dyn Write) -> io::R
 
 pub(super) fn status_text(ui: &Ui, summary: &ThreadSummary) -> String {
     match summary.status {
-        // A listing of a long conversation may not have seen what is open in it.
+        // A listing of a long conversation may not have looked at its open deliveries.
         ThreadStatus::Open if summary.open.count == 0 => ui.paint(Paint::Attention, "open"),
         ThreadStatus::Open => ui.paint(Paint::Attention, &format!("open, {}", ui::at_least(summary.open, "delivery"))),
         other => other.to_string(),

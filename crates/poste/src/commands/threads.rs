@@ -10,25 +10,25 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// List conversations, the one with the newest message first
+/// List conversations, most recently active first
 ///
-/// Archived ones are not listed; thread N shows them. Of a long conversation only the oldest and the newest 200
-/// messages are looked at for who takes part, and messages are counted up to 1000; thread N --summary looks at all.
+/// Archived conversations are not listed; thread N shows them. In a long conversation, participants are looked for in
+/// the oldest and the newest 200 messages, and messages are counted up to 1000; thread N --summary reads all of them.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste threads\n  poste threads --status open\n  poste threads --agent coder --limit 5"
 )]
 pub(crate) struct Args {
-    /// Only open, finished or closed ones
+    /// Only conversations with this status: open, finished or closed
     #[arg(long)]
     status: Option<ThreadStatus>,
-    /// Only those this agent takes part in
+    /// Only conversations in which this agent takes part
     #[arg(long, value_name = "NAME")]
     agent: Option<Name>,
-    /// Only those whose newest message is older than this one
+    /// Only conversations whose newest message is older than this one
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     before: Option<MessageNo>,
-    /// At most so many
+    /// Maximum number of conversations
     #[arg(long, default_value_t = threads::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(threads::LIMIT_MAX)))]
     limit: u16,
 }

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 
-/// Show topics, how much was published, and who listens
+/// List topics with their event counts and subscribers
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste topics")]
 pub(crate) struct Args {}

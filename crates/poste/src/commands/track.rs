@@ -12,14 +12,14 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape, fence};
 
-/// Show where a message is: the ladder of every recipient, with times and reasons
+/// Show the state of a message for each recipient
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste track 12\n  poste track 12 --history")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
-    /// Every step of every delivery
+    /// Show every step of every delivery
     #[arg(long)]
     history: bool,
 }
@@ -30,7 +30,7 @@ impl Args {
     }
 }
 
-/// Where a message is. JSON always has the history; people get it when they ask.
+/// The state of a message. JSON always has the history; people see it with --history.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub(super) struct Ladder {
@@ -40,7 +40,7 @@ pub(super) struct Ladder {
 }
 
 impl Ladder {
-    /// Where it was, at some time in the past.
+    /// The state at some time in the past.
     pub(super) fn past(track: Track) -> Self {
         Self { answer: track::Answer { track, holds: Vec::new(), failed_run: None }, history: true }
     }
@@ -62,7 +62,7 @@ fn print_track(ui: &Ui, answer: &track::Answer, history: bool, out: &mut dyn Wri
     let track::Answer { track, holds, failed_run } = answer;
     let title = format!("#{}  {}", track.number, escape::line(&track.subject));
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
-    let (origin, stored) = (told(track.origin.as_ref()), ui.time(track.stored_at));
+    let (origin, stored) = (origin_text(track.origin.as_ref()), ui.time(track.stored_at));
     writeln!(out, "{}, {}, from {}{origin}, stored {stored}", track.kind, track.priority, track.from)?;
     if track.wants_response {
         writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
@@ -82,7 +82,7 @@ fn print_track(ui: &Ui, answer: &track::Answer, history: bool, out: &mut dyn Wri
             let said = dispatch_runs::why_failed(run).map(|why| format!(": {}", escape::line(&why)));
             let said = said.unwrap_or_default();
             let how = dispatch_runs::outcome(ui, run);
-            writeln!(out, "  last run {how}{said}; all it printed: poste dispatch logs {}", track.number)?;
+            writeln!(out, "  last run {how}{said}; its output: poste dispatch logs {}", track.number)?;
         }
         if history {
             print_history(ui, delivery, out)?;
@@ -91,13 +91,13 @@ fn print_track(ui: &Ui, answer: &track::Answer, history: bool, out: &mut dyn Wri
     Ok(())
 }
 
-/// Why nothing is started, and what to do.
+/// Why the agent is not started, and what to do about it.
 pub(super) fn held_text(ui: &Ui, hold: &HoldView) -> String {
     let until = hold.until.map(|until| format!(", ends {}", ui.time(until))).unwrap_or_default();
     let what = hold.message.map(|number| format!(" {number}")).unwrap_or_default();
     let what_to_do = match hold.why {
-        HoldReason::Misconfigured => "look at poste.toml, then: poste trust".to_owned(),
-        _ => format!("let it go: poste dispatch resume {}{what}", hold.agent),
+        HoldReason::Misconfigured => "review poste.toml, then: poste trust".to_owned(),
+        _ => format!("lift the hold: poste dispatch resume {}{what}", hold.agent),
     };
     format!(
         "{} is not started{}: held ({}{until}); {what_to_do}",
@@ -110,13 +110,13 @@ pub(super) fn held_text(ui: &Ui, hold: &HoldView) -> String {
 fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::Result<()> {
     for step in &delivery.history {
         let text = step.text.as_ref().map(|text| format!(": {}", escape::line(text))).unwrap_or_default();
-        let (at, by, origin) = (ui.time(step.at), &step.by, told(step.origin.as_ref()));
+        let (at, by, origin) = (ui.time(step.at), &step.by, origin_text(step.origin.as_ref()));
         writeln!(out, "  {:>6}  {at}  {} by {by}{origin}{text}", step.position, step.event)?;
     }
     Ok(())
 }
 
-fn told(origin: Option<&Origin>) -> String {
+fn origin_text(origin: Option<&Origin>) -> String {
     origin.map(Origin::told).unwrap_or_default()
 }
 
@@ -138,14 +138,14 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
         writeln!(out, "  {}", ui.paint(Paint::Bad, &text))?;
     }
     if let Some(at) = delivery.reminded_at {
-        writeln!(out, "  no answer in time: told {}", ui.time(at))?;
+        writeln!(out, "  no answer in time: reminder sent {}", ui.time(at))?;
     }
     if let Some(at) = delivery.dropped_at {
         writeln!(out, "  dropped {}: nothing more will be done", ui.time(at))?;
     }
     if let Some(result) = &delivery.result {
         if result.content_gone {
-            writeln!(out, "  | (what was said is no longer here)")?;
+            writeln!(out, "  | (the content is no longer here)")?;
         }
         for text in [result.summary.as_deref(), Some(result.text.as_str())].into_iter().flatten() {
             print_quoted(text, out)?;
@@ -164,9 +164,9 @@ fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn
     Ok(())
 }
 
-/// The newest attempt to wake somebody for it, and what came of it.
+/// The latest attempt to wake an agent for the message, and its outcome.
 fn wake_text(ui: &Ui, delivery: &DeliveryView, wake: &WakeView) -> String {
-    // Of a group it tells who; otherwise the recipient's name says it already.
+    // The recipient may be a group; otherwise its name says it already.
     let who = if delivery.recipient == wake.agent.as_str() { String::new() } else { format!(" of {}", wake.agent) };
     let reason = wake.reason.as_ref().map(|reason| format!(": {}", escape::line(reason))).unwrap_or_default();
     let times = match delivery.wakes.len() {
@@ -182,7 +182,7 @@ fn wake_text(ui: &Ui, delivery: &DeliveryView, wake: &WakeView) -> String {
     format!("wake{who} {outcome} {} by {}{how}{times}{reason}{seen}", ui.time(wake.at), wake.by)
 }
 
-/// As much of a text as a ladder can carry; all of it is in the JSON.
+/// The beginning of a text; all of it is in the JSON.
 fn print_quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
     const LINES_MAX: usize = 20;
     const CHARS_MAX: usize = 400;
@@ -197,7 +197,7 @@ fn print_quoted(text: &str, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What makes the state clear: who, until when, why.
+/// The details of a state: who, until when, why.
 fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
     let since = ui.time(delivery.since);
     let holder = delivery.holder.as_deref().unwrap_or("nobody");
@@ -207,7 +207,7 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
     };
     match delivery.state {
         State::Pending => match delivery.ready_at.filter(|_| !delivery.ready) {
-            Some(at) => format!("and not to be claimed before {} ({}){attempts}", at, ui.time(at)),
+            Some(at) => format!("and cannot be claimed before {} ({}){attempts}", at, ui.time(at)),
             None => format!("{}{attempts}", ui.since(delivery.since)),
         },
         State::Claimed => {
@@ -216,18 +216,18 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
             format!("by {holder} {since}{token}, lease ends {until}{attempts}")
         }
         State::Done => {
-            // Of a group it tells who; otherwise the recipient's name says it already.
+            // The recipient may be a group; otherwise its name says it already.
             let who = delivery.holder.as_ref().filter(|holder| **holder != delivery.recipient);
             let who = who.map(|holder| format!("by {holder} ")).unwrap_or_default();
             let how = match delivery.reason {
                 None | Some(EndReason::Done) => String::new(),
                 Some(EndReason::Defaulted) => " (not answered in time: the default was applied)".to_owned(),
-                Some(EndReason::Settled) => " (settled: nobody has to see to it any more)".to_owned(),
+                Some(EndReason::Settled) => " (settled: it needs no more work)".to_owned(),
                 Some(how) => format!(" ({how})"),
             };
-            // Whoever held it did not end it.
-            let by_itself = matches!(delivery.reason, Some(EndReason::Defaulted | EndReason::Settled));
-            let who = if by_itself { String::new() } else { who };
+            // The holder did not end it.
+            let is_automatic = matches!(delivery.reason, Some(EndReason::Defaulted | EndReason::Settled));
+            let who = if is_automatic { String::new() } else { who };
             format!("{who}{since}{how}")
         }
         State::Expired if delivery.reason == Some(EndReason::Unanswered) => format!("{since}: not answered in time"),
@@ -240,7 +240,7 @@ fn detail(ui: &Ui, delivery: &DeliveryView) -> String {
     }
 }
 
-/// stored → shown → claimed → …, with times; a rung that was not reached is not there.
+/// stored → shown → claimed → …, with times; steps that were not reached are left out.
 fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
     // In the order of the log: the first showing, the newest claim, the end.
     let first = |event: Event| delivery.history.iter().position(|step| step.event == event);

@@ -8,18 +8,18 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui, escape};
 
-/// Show whether this poste.toml is trusted to run commands here, or trust it
+/// Show whether this poste.toml is trusted, or trust it
 ///
-/// A poste.toml comes with a repository, from whoever may write there. Nothing in it runs a command until a person has
-/// looked at it and said so, on this machine; after any change of the file they are asked again. Rules and limits need
+/// A poste.toml comes with a repository and can be changed by everyone who writes there. It runs no command until a
+/// person on this machine has reviewed and trusted it, and again after each change of the file. Rules and limits need
 /// no trust.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste trust\n  poste trust --yes --as anna\n  poste trust --revoke")]
 pub(crate) struct Args {
-    /// Trust the file as it is now, without being asked
+    /// Trust the file as it is now, without a prompt
     #[arg(long)]
     yes: bool,
-    /// Forget what was trusted here
+    /// Revoke the trust on this machine
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
 }
@@ -56,13 +56,13 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.show(&mut office, answered)?;
     let Some(seen) = seen else { return Ok(()) };
     if cx.ui.json || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        cx.ui.say("trust it, after reading it: poste trust --yes --as NAME");
+        cx.ui.say("review it, then trust it: poste trust --yes --as NAME");
         return Ok(());
     }
-    // Nobody is asked who may not answer.
+    // Only a person who may answer is asked.
     cx.with_desk(&mut office, |desk| trust::person(desk))?;
     if !confirmed()? {
-        return Err(CommandError::new(Kind::Refused, "it stays untrusted"));
+        return Err(CommandError::new(Kind::Refused, "the file stays untrusted"));
     }
     cx.ask(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
     cx.ui.say(format!("{file} is trusted"));

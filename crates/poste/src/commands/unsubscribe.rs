@@ -12,9 +12,9 @@ use crate::ui::{Answer, Ui};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste unsubscribe TaskCompleted --as orchestrator")]
 pub(crate) struct Args {
-    /// A topic, or *
+    /// Topic, or *
     topic: TopicPattern,
-    /// An id of your own: doing it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
 }

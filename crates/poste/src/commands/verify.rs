@@ -10,12 +10,12 @@ use crate::ui::{Answer, Paint, Ui, escape};
 
 /// Run the gates of a message by hand
 ///
-/// Says of each gate whether it is passed, and why not. Nothing changes. Of a message without gates it tells whether its
-/// artifacts are there and still what was sent.
+/// Shows for each gate whether it passes, and why not. Nothing changes. For a message without gates, it checks that the
+/// artifacts exist and are unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste verify 12\n  poste verify 12 --json")]
 pub(crate) struct Args {
-    /// The message's number
+    /// Message number
     #[arg(value_parser = crate::cli::number)]
     number: MessageNo,
 }

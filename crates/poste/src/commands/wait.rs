@@ -17,39 +17,39 @@ use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
-/// Wait for mail, or for answers
+/// Wait for mail or for answers
 ///
-/// Returns the moment something is there that was not shown to this session (without POSTE_SESSION: to this
+/// Returns as soon as there is a message that was not shown to this session (without POSTE_SESSION: to this
 /// agent). It claims nothing. With --replies N it returns when every recipient of N has answered or ended it, or
-/// its deadline has passed; it succeeds if all have answered (with --any: one), and says who has not.
+/// its deadline has passed; it succeeds if all have answered (with --any: one), and lists those that have not.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste wait --as coder --timeout 10m\n  poste wait --type question --from lead\n  \
                         poste wait --after 120\n  poste wait --replies 12 --any --as lead"
 )]
 pub(crate) struct Args {
-    /// Give up after this; otherwise wait for ever
+    /// Give up after this time; otherwise wait for ever
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Only this type
+    /// Only messages of this type
     #[arg(long = "type", value_name = "TYPE", conflicts_with = "replies")]
     kind: Option<TypeName>,
-    /// Only from this sender
+    /// Only messages from this sender
     #[arg(long, value_name = "NAME", conflicts_with = "replies")]
     from: Option<String>,
-    /// Only of this topic
+    /// Only messages of this topic
     #[arg(long, conflicts_with = "replies")]
     topic: Option<Topic>,
-    /// Everything that became available after this cursor, shown or not
+    /// All messages that became available after this cursor, shown or not
     #[arg(long, value_name = "POSITION", value_parser = crate::cli::position, conflicts_with = "replies")]
     after: Option<Position>,
-    /// At most so many messages
+    /// Maximum number of messages
     #[arg(long, default_value_t = wait::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(wait::LIMIT_MAX)))]
     limit: u16,
     /// Print the messages fenced as data, for a model's context
     #[arg(long)]
     for_model: bool,
-    /// Wait for answers to message N
+    /// Wait for answers to this message
     #[arg(long, value_name = "N", value_parser = crate::cli::number)]
     replies: Option<MessageNo>,
     /// With --replies: until all have answered (this is the default)
@@ -108,7 +108,7 @@ fn wait_for_mail(cx: &mut Cx, args: Args) -> Result {
     cx.show(&mut office, answered)
 }
 
-/// Asks again whenever mail may have come, until some did.
+/// Checks again whenever mail may have arrived, until some has.
 pub(super) fn next_mail(
     cx: &Cx,
     office: &mut Office,
@@ -121,7 +121,7 @@ pub(super) fn next_mail(
         input.looked.clone_from(&answered.answer.looked);
         Ok((!answered.answer.news.messages.is_empty()).then_some(answered))
     })?;
-    found.ok_or_else(|| CommandError::new(Kind::TimedOut, "nothing new came in that time"))
+    found.ok_or_else(|| CommandError::new(Kind::TimedOut, "timed out: no new messages"))
 }
 
 fn print_for_model(cx: &Cx, messages: &[MessageView]) -> Result {
@@ -133,7 +133,7 @@ fn print_for_model(cx: &Cx, messages: &[MessageView]) -> Result {
     Ok(())
 }
 
-/// Waits until everybody has answered who is waited for, or the time for it is over.
+/// Waits until the wanted answers are there, or until the timeout or the deadline.
 fn wait_for_replies(cx: &mut Cx, number: MessageNo, wanted: Wanted, timeout: Option<Duration>) -> Result {
     let (mut office, first) = cx.ask_here(replies::Input { number })?;
     let respond_by = first.answer.respond_by;

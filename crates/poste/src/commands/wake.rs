@@ -9,30 +9,30 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Paint, Ui, escape};
 
-/// Ring for mail that waits: wake an agent, or everybody a message waits for
+/// Wake an agent that has mail, or the recipients of a message
 ///
-/// Tries the ways its session offers, one after the other, until one could be asked: its own waiter, the socket of Claude
-/// Code, `codex queue`, the server of OpenCode, the pane of tmux it runs in, a command of yours. Every attempt stands on the
-/// message's ladder. What is passed on is one line with numbers, never a word of a message.
+/// Tries the ways that the session offers, in order, until one accepts the request: its own waiter, the socket of
+/// Claude Code, `codex queue`, the server of OpenCode, its tmux pane, your own command. `poste track` shows every
+/// attempt. Only one line with message numbers is passed on, never text of a message.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  poste wake coder --as lead       for everything that waits for coder\n  \
-                        poste wake 12 --as lead          everybody message 12 waits for\n  \
+#[command(after_help = "Examples:\n  poste wake coder --as lead       for all pending mail of coder\n  \
+                        poste wake 12 --as lead          every recipient of message 12\n  \
                         poste wake --as lead             every agent that is owed a ring\n  \
-                        poste track 12                   what came of it")]
+                        poste track 12                   show the outcome")]
 pub(crate) struct Args {
-    /// An agent's name, or a message's number; none: every agent that is owed a ring
+    /// Agent name or message number; otherwise every agent that is owed a ring
     #[arg(value_name = "NAME|N")]
     who: Vec<String>,
-    /// Only for what was not shown yet
+    /// Only for messages that have not been shown
     #[arg(long)]
     unseen: bool,
-    /// For what was stored just now, apart from whoever did: in a session of its own
+    /// For messages that were just stored, in a process session apart from the sender
     #[arg(long, hide = true, conflicts_with = "unseen")]
     apart: bool,
-    /// Also servers on other hosts: for a dispatcher, which may use the network
+    /// Also ask servers on other hosts; for dispatchers, which may use the network
     #[arg(long, hide = true)]
     remote: bool,
-    /// The surface of whoever started it
+    /// Surface of the command that started it
     #[arg(long, hide = true, value_name = "SURFACE")]
     via: Option<Via>,
 }
@@ -42,7 +42,7 @@ impl Answer for wake::Answer {
         for rung in &self.rung {
             let (paint, word) = match rung.outcome {
                 RungOutcome::Requested => (Paint::Good, "wake requested"),
-                RungOutcome::Covered => (Paint::Good, "rung already"),
+                RungOutcome::Covered => (Paint::Good, "already rung"),
                 RungOutcome::Failed => (Paint::Bad, "not woken"),
                 RungOutcome::Nothing => (Paint::Attention, "not rung"),
             };
@@ -66,7 +66,7 @@ impl Answer for wake::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if args.apart {
-        // So that no terminal of the sender's ends it with itself. If it cannot, it is no worse off.
+        // Otherwise the end of the sender's terminal could end it. If this fails, nothing else changes.
         let _ = rustix::process::setsid();
     }
     let Args { who, unseen, apart, remote, via } = args;

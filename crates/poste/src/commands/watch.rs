@@ -17,10 +17,11 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Tell people of mail: see to the [[on]] rules of poste.toml and .poste/local.toml
+/// Send notifications for the [[on]] rules
 ///
-/// Runs until it is interrupted. Any number may run beside each other, and beside the dispatcher: one at a time sees to
-/// a rule, and each message is told with the same key. Speaks as `dispatcher` unless a name is given.
+/// Reads the rules of poste.toml and .poste/local.toml, and runs until it is interrupted. Any number of watchers can
+/// run next to each other and next to the dispatcher: one at a time handles a rule, and each message keeps its
+/// idempotency key. Acts as `dispatcher` unless a name is given.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -30,7 +31,7 @@ use crate::{Result, notes};
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<WatchCommand>,
-    /// Tell what is to be told now, and end
+    /// Send the notifications that are due now, then exit
     #[arg(long)]
     once: bool,
     /// Only this rule; may be repeated
@@ -43,52 +44,58 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum WatchCommand {
-    /// List the rules, and whether each may run here
+    /// List the rules and whether each may run here
     #[command(after_help = "Example:\n  poste watch list")]
     List,
-    /// Show how far each rule has come, who sees to it, and what it could not tell
+    /// Show the progress and dead letters of each rule
     #[command(after_help = "Example:\n  poste watch status --json")]
     Status,
-    /// List the messages a rule could not tell of
+    /// List notifications that could not be sent
     #[command(after_help = "Examples:\n  poste watch dead\n  poste watch dead pager")]
     Dead {
-        /// Only of this rule
+        /// Only notifications of this rule
         rule: Option<Label>,
-        /// At most so many
+        /// Maximum number of notifications
         #[arg(long, default_value_t = dead::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(dead::LIMIT_MAX)))]
         limit: u16,
     },
-    /// Try once more to tell of messages that could not be told
+    /// Retry failed notifications
     #[command(after_help = "Examples:\n  poste watch retry pager\n  poste watch retry pager 12 15")]
     Retry {
+        /// Name of the rule
         rule: Label,
-        /// These; otherwise all of them
+        /// Messages to retry; otherwise all that failed
         #[arg(value_parser = crate::cli::number)]
         numbers: Vec<MessageNo>,
-        /// How long to wait for somebody who sees to the rule just now
+        /// How long to wait for another process that handles the rule
         #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
         wait: Duration,
     },
-    /// Decide that a message will not be told
+    /// Give up on a failed notification
     #[command(after_help = "Example:\n  poste watch drop pager 12 --as anna")]
     Drop {
+        /// Name of the rule
         rule: Label,
+        /// Message number
         #[arg(value_parser = crate::cli::number)]
         number: MessageNo,
-        /// An id of your own: doing it again has no second effect
+        /// Idempotency key: repeating the command with it is safe
         #[arg(long, value_name = "ID")]
         id: Option<RecordId>,
     },
-    /// Send a test by a rule: no message, nothing is written down
+    /// Send a test notification, without recording it
     #[command(after_help = "Example:\n  poste watch test pager")]
-    Test { rule: Label },
+    Test {
+        /// Name of the rule
+        rule: Label,
+    },
 }
 
 impl Answer for Line {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let (paint, what) = match self.what {
-            What::Begun => (Paint::Good, "begun"),
-            What::Told => (Paint::Good, "told"),
+            What::Begun => (Paint::Good, "started"),
+            What::Told => (Paint::Good, "sent"),
             What::Failed => (Paint::Attention, "failed"),
             What::Dead => (Paint::Bad, "DEAD"),
             What::Lost => (Paint::Attention, "lost"),
@@ -129,14 +136,14 @@ impl Answer for status::Answer {
                 return vec![
                     rule.rule.to_string(),
                     handler,
-                    "nobody saw to it yet".to_owned(),
+                    "not handled yet".to_owned(),
                     String::new(),
                     String::new(),
                 ];
             };
             let holder = match &seen.holder {
-                Some(holder) => format!("seen to by {} until {}", holder.agent, ui.time(holder.until)),
-                None => "nothing under way".to_owned(),
+                Some(holder) => format!("handled by {} until {}", holder.agent, ui.time(holder.until)),
+                None => "idle".to_owned(),
             };
             let dead = match seen.dead {
                 0 => String::new(),
@@ -175,7 +182,7 @@ impl Answer for RetryAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         for one in &self.retried {
             let what = match &one.error {
-                None => ui.paint(Paint::Good, "told"),
+                None => ui.paint(Paint::Good, "sent"),
                 Some(why) => format!("{}: {}", ui.paint(Paint::Bad, "failed"), escape::line(why)),
             };
             writeln!(out, "{}  #{}  {what}", one.rule, one.message)?;
@@ -208,9 +215,9 @@ fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receive
     let (_, known) = cx.ask_here(list::Input { rules: only.clone() })?;
     if known.answer.rules.is_empty() {
         return Err(CommandError::not_found(
-            "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]]",
+            "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]] section",
         )
-        .hint("write one: docs/handlers.md"));
+        .hint("to write one, see docs/handlers.md"));
     }
     let (lines, received) = mpsc::channel();
     let report = Arc::new(move |line: &Line| drop(lines.send(line.clone())));
@@ -231,16 +238,16 @@ fn once(cx: &mut Cx, only: Vec<Label>) -> Result {
     }
     ended?;
     if dead > 0 {
-        let message = format!("{} could not be told", ui::count(dead, "message"));
+        let message = format!("{} could not be sent", ui::count(dead, "notification"));
         return Err(CommandError::new(Kind::Unhealthy, message).code("untold").hint("see why: poste watch dead"));
     }
     Ok(())
 }
 
-/// How often it is asked whether anybody reads, and whether it is to end.
+/// How often to check for a reader and for signals.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Set by the signals that would end this process, so that it lets go of its rules first.
+/// A flag that is set by the signals that would end this process, so that it releases its rules first.
 fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     poste_run::signals_are_seen_to();
     let stop = Arc::new(AtomicBool::new(false));
@@ -255,7 +262,7 @@ fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
     let (options, lines) = options(cx, only)?;
     let stop = stop_on_signals()?;
     let watcher = Watcher::start(options)?;
-    cx.ui.say("watching; interrupt to end");
+    cx.ui.say("watching; interrupt to stop");
     let started = Instant::now();
     let mut printed = Ok(());
     while !stop.load(Ordering::Relaxed)
@@ -278,7 +285,7 @@ fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
     Ok(())
 }
 
-/// Secrets are looked for where this process would find them.
+/// Lists the rules, with the secrets that this process would not find.
 fn rules(cx: &mut Cx) -> Result {
     let (mut office, mut listed) = cx.ask_here(list::Input::default())?;
     let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
@@ -291,18 +298,18 @@ fn rules(cx: &mut Cx) -> Result {
 fn retry(cx: &mut Cx, rule: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
     let stop = stop_on_signals()?;
     let retried = by_hand::retry(&cx.place()?, &cx.carrier(), rule, numbers, wait, &stop)?;
-    cx.note_stored(format!("what became of {}", ui::count(retried.len(), "message")));
+    cx.note_stored(format!("the outcome of {}", ui::count(retried.len(), "message")));
     let failed = retried.iter().filter(|one| !one.told).count();
     if retried.is_empty() {
-        cx.ui.say("nothing waits that could not be told");
+        cx.ui.say("no failed notifications");
     }
     cx.ui.answer(&RetryAnswer { retried })?;
     let untold = |message| Err(CommandError::new(Kind::Unhealthy, message).code("untold"));
     if stop.load(Ordering::Relaxed) {
-        return untold("it was interrupted; the rest was not tried again".to_owned());
+        return untold("interrupted: the rest was not retried".to_owned());
     }
     match failed {
         0 => Ok(()),
-        _ => untold(format!("{} could not be told", ui::count(failed, "message"))),
+        _ => untold(format!("{} could not be sent", ui::count(failed, "notification"))),
     }
 }

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui, escape};
 
-/// Show who speaks, in which office
+/// Show the agent you act as, and its office
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste whoami --as coder\n  POSTE_AGENT=coder poste whoami")]
 pub(crate) struct Args {}

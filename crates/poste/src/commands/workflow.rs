@@ -21,10 +21,11 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{self, Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Run steps in their order, each a message to an agent
+/// Run workflows: steps in order, each a message to an agent
 ///
-/// What a step comes to goes into those after it. A definition is NAME.toml or NAME.yaml in .poste/workflows or in workflows beside poste.toml. What is running lives in
-/// the log: whoever finishes a step goes on with it, and so does poste dispatch, or run --wait.
+/// The result of a step is available to later ones. A definition is NAME.toml or NAME.yaml in .poste/workflows, or in
+/// workflows next to poste.toml. Progress is kept in the log: the command that ends a step also advances the workflow,
+/// and so do poste dispatch and run --wait.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste workflow lint\n  poste workflow run review --input task='Fix the login' --as lead\n  \
@@ -37,38 +38,38 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum WorkflowCommand {
-    /// Start one, and wait for it if asked to
+    /// Start a workflow
     #[command(after_help = "Examples:\n  poste workflow run review --input task='Fix the login' --as lead\n  \
                       poste workflow run ./flows/digest.yaml --input files=@list.txt --wait --timeout 1h --as lead")]
     Run(RunArgs),
-    /// List what runs; --all also what is over
+    /// List open workflows
     #[command(after_help = "Examples:\n  poste workflow list\n  poste workflow list --all --json\n  \
                       poste workflow list --definitions")]
     List(ListArgs),
-    /// Show one as workflow-state.md: checked steps, and what they came to
+    /// Show the steps of a workflow and their results
     #[command(after_help = "Examples:\n  poste workflow show review-1\n  poste workflow show review-1 --json")]
     Show(ShowArgs),
-    /// Go on with whatever is over, for an office that nobody dispatches
+    /// Advance workflows when no dispatcher is running
     #[command(
         after_help = "Examples:\n  poste workflow advance\n  * * * * * poste workflow advance --office ~/project/.poste >/dev/null"
     )]
     Advance,
-    /// Decide what a step waits for
+    /// Decide a pending approval of a workflow
     #[command(after_help = "Examples:\n  poste workflow approve review-1 --as lead\n  \
                       poste workflow approve review-1 publish --choice deny --note 'Not on a Friday' --as lead")]
     Approve(ApproveArgs),
-    /// Let what failed try again, and go on
+    /// Retry failed steps
     #[command(after_help = "Examples:\n  poste workflow retry review-1 --as lead\n  \
                       poste workflow retry review-1 build --reason 'The disk has room now' --as lead")]
     Retry(RetryArgs),
-    /// End one; what is open of it goes back
+    /// Cancel a workflow and return its open deliveries
     #[command(after_help = "Example:\n  poste workflow cancel review-1 --reason 'Not needed any more' --as lead")]
     Cancel(CancelArgs),
-    /// Draw one: a definition, or how a run of it stands
+    /// Draw a definition, or the state of a workflow
     #[command(after_help = "Examples:\n  poste workflow graph review\n  \
                       poste workflow graph review-1 --format svg --out review.svg")]
     Graph(GraphArgs),
-    /// Say everything that is wrong with definitions, with line numbers
+    /// Report all problems of definitions with line numbers
     #[command(after_help = "Examples:\n  poste workflow lint\n  poste workflow lint review\n  \
                       poste workflow lint examples/workflows/review.toml")]
     Lint(LintArgs),
@@ -76,18 +77,18 @@ enum WorkflowCommand {
 
 #[derive(Debug, clap::Args)]
 struct RunArgs {
-    /// The name of the definition, or its file
+    /// Name of the definition, or its file
     name: String,
-    /// What it is given: NAME=TEXT, or NAME=@FILE; the same name again is one line more
+    /// Input as NAME=TEXT or NAME=@FILE; the same name again adds a line
     #[arg(long = "input", value_name = "NAME=TEXT")]
     inputs: Vec<String>,
-    /// Block until it is over
+    /// Wait until the workflow has ended
     #[arg(long)]
     wait: bool,
-    /// With --wait: give up after this; the workflow goes on
+    /// With --wait: give up after this time; the workflow continues
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     timeout: Option<Duration>,
-    /// An id of your own: starting it again has no second effect
+    /// Idempotency key: repeating the command with it is safe
     #[arg(long, value_name = "ID")]
     id: Option<RecordId>,
     #[command(flatten)]
@@ -96,28 +97,28 @@ struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Also those that are over
+    /// Include workflows that have ended
     #[arg(long, conflicts_with = "definitions")]
     all: bool,
-    /// What can be started, instead
+    /// List definitions that can be started instead
     #[arg(long)]
     definitions: bool,
-    /// At most so many
+    /// Maximum number of workflows
     #[arg(long, default_value_t = list::LIMIT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=i64::from(list::LIMIT_MAX)))]
     limit: u16,
 }
 
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
-    /// What it is called, for example review-1; or the label that messages carry
+    /// Name of the workflow, for example review-1, or the label of its messages
     workflow: Label,
 }
 
 #[derive(Debug, clap::Args)]
 struct ApproveArgs {
-    /// What it is called, for example review-1
+    /// Name of the workflow, for example review-1
     workflow: Label,
-    /// The step, if more than one waits
+    /// Step to decide, if more than one is pending
     step: Option<Label>,
     #[command(flatten)]
     decision: DecisionArgs,
@@ -125,9 +126,9 @@ struct ApproveArgs {
 
 #[derive(Debug, clap::Args)]
 struct RetryArgs {
-    /// What it is called, for example review-1
+    /// Name of the workflow, for example review-1
     workflow: Label,
-    /// Only this step; otherwise every one that failed
+    /// Step to retry; otherwise every step that failed
     step: Option<Label>,
     #[command(flatten)]
     why: WhyArgs,
@@ -135,7 +136,7 @@ struct RetryArgs {
 
 #[derive(Debug, clap::Args)]
 struct CancelArgs {
-    /// What it is called, for example review-1
+    /// Name of the workflow, for example review-1
     workflow: Label,
     #[command(flatten)]
     why: WhyArgs,
@@ -143,7 +144,7 @@ struct CancelArgs {
 
 #[derive(Debug, clap::Args)]
 struct WhyArgs {
-    /// Why
+    /// Reason, which is recorded
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -158,23 +159,23 @@ enum Picture {
 
 #[derive(Debug, clap::Args)]
 struct GraphArgs {
-    /// A definition or its file, or a workflow that was started
+    /// Name of a definition, its file, or the name of a workflow
     name: String,
-    /// For Mermaid, or an image
+    /// Format of the drawing
     #[arg(long, value_enum, default_value = "mermaid")]
     format: Picture,
-    /// Into this file instead of stdout
+    /// Write to this file instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 struct LintArgs {
-    /// Definitions or their files; otherwise all there are
+    /// Names of definitions, or their files; otherwise all of them
     names: Vec<String>,
 }
 
-/// A workflow that was waited for is shown; of one that was started a script wants the name and nothing else.
+/// With --wait the workflow is shown at its end; without it, a script wants only the name of the new workflow.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 struct Waited(run::Answer);
@@ -301,11 +302,11 @@ fn given(name: String) -> Result<Given> {
     if !name.contains('/') && Format::of_path(&path).is_none() {
         return Ok(Given::Name(name));
     }
-    let no_file = || workflow::no_workflow(&name).hint("it is taken for a file, and there is none of that name");
+    let no_file = || workflow::no_workflow(&name).hint("it looks like a file, and there is no such file");
     Ok(Given::File(Source::read(path)?.ok_or_else(no_file)?))
 }
 
-/// What can be read of `NAME=TEXT` and `NAME=@FILE`.
+/// The inputs given as `NAME=TEXT` and `NAME=@FILE`.
 fn inputs(given: &[String]) -> Result<Inputs> {
     let mut inputs = Inputs::new();
     for input in given {
@@ -335,7 +336,7 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
         return cx.show(&mut office, started);
     }
     let (id, label) = (&started.answer.id, started.answer.view.workflow.clone());
-    cx.ui.say(format!("started {label}; waiting. Killed meanwhile, go on with: --wait --id {id}"));
+    cx.ui.say(format!("started {label}; waiting. If interrupted, resume with: --wait --id {id}"));
     notes::say(&cx.ui, &started);
     let over = cx.wait(&mut office, &Concern::Workflow(label.clone()).into(), args.timeout, |office| {
         let advanced = cx.ask(office, advance::Input { workflow: Some(label.clone()) })?;
@@ -345,12 +346,12 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
     let state = view.state;
     cx.ui.answer(&Waited(run::Answer { view, ..started.answer }))?;
     match (over, state) {
-        (None, _) => Err(CommandError::new(Kind::TimedOut, format!("workflow {label} is not over"))
-            .hint(format!("see how it goes: poste workflow show {label}"))),
+        (None, _) => Err(CommandError::new(Kind::TimedOut, format!("timed out: workflow {label} has not ended"))
+            .hint(format!("see its progress: poste workflow show {label}"))),
         (Some(()), WorkflowState::Finished) => Ok(()),
         (Some(()), state) => Err(CommandError::new(Kind::Refused, format!("workflow {label} is {state}"))
             .code("workflow_over")
-            .hint(format!("let it try again: poste workflow retry {label}"))),
+            .hint(format!("retry failed steps: poste workflow retry {label}"))),
     }
 }
 
@@ -379,7 +380,7 @@ fn check(cx: &mut Cx, names: Vec<String>) -> Result {
             Given::Name(_) => None,
         })
     };
-    // Files need no office: agents are then whoever they say.
+    // Files need no office: without one, any agent that they name is accepted.
     if !names.is_empty() && files().count() == names.len() && cx.open().is_err() {
         return cx.tell(lint::of_sources(files().map(Ok).collect(), &Anybody)?);
     }

@@ -1,4 +1,4 @@
-//! What people see: data on stdout, talk on stderr; tables and colours only on a terminal.
+//! Output: data on stdout, notes on stderr; tables and colours only on a terminal.
 
 pub(crate) mod progress;
 pub(crate) mod time;
@@ -16,7 +16,7 @@ pub(crate) use poste_verbs::model::{fence, tokens};
 pub(crate) use poste_verbs::report::page::at_least;
 use time::TimeStyle;
 
-/// Something a command answers: JSON for programs, text for people.
+/// The answer of a command: JSON for programs, text for people.
 pub(crate) trait Answer: Serialize + JsonSchema {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()>;
 }
@@ -27,7 +27,7 @@ pub(crate) struct Ui {
     pub terminal: bool,
     pub colour: bool,
     pub time_style: TimeStyle,
-    /// What relative times are relative to.
+    /// Relative times are relative to this.
     pub now: Timestamp,
 }
 
@@ -39,17 +39,17 @@ impl Ui {
         Self { json, terminal, colour: colour.unwrap_or(terminal && !plain), time_style, now }
     }
 
-    /// For text that goes to no terminal.
+    /// For text that does not go to a terminal.
     pub(crate) fn plain(now: Timestamp) -> Self {
         Self { json: false, terminal: false, colour: false, time_style: TimeStyle::default(), now }
     }
 
-    /// Where data goes. Flush it: what was printed may then be marked as shown.
+    /// Where data goes. Flush it before marking anything as shown.
     pub(crate) fn out(&self) -> Box<dyn Write + '_> {
         Box::new(io::BufWriter::new(io::stdout().lock()))
     }
 
-    /// The answer, to stdout. It is there when this returns: what was printed may then be marked as shown.
+    /// Prints the answer to stdout and flushes it, so that it may be marked as shown afterwards.
     pub(crate) fn answer(&self, answer: &impl Answer) -> crate::Result {
         let mut out = self.out();
         if self.json {
@@ -63,12 +63,12 @@ impl Ui {
         Ok(())
     }
 
-    /// An answer that is JSON already, to stdout.
+    /// Prints an answer that is already JSON to stdout.
     pub(crate) fn value(&self, value: &serde_json::Value) -> crate::Result {
         self.text(&format!("{}\n", escape::json_line(&value.to_string())))
     }
 
-    /// One text as it is and nothing else, to stdout.
+    /// Prints a text to stdout, unchanged.
     pub(crate) fn text(&self, text: &str) -> crate::Result {
         let mut out = self.out();
         out.write_all(text.as_bytes())?;
@@ -76,19 +76,19 @@ impl Ui {
         Ok(())
     }
 
-    /// One fenced text and nothing else, to stdout.
+    /// Prints a fenced text to stdout.
     pub(crate) fn fenced(&self, text: &str) -> crate::Result {
         self.text(&format!("{text}\n"))
     }
 
-    /// Talk, to stderr; programs that asked for JSON are spared it.
+    /// Prints a note to stderr, except with --json.
     pub(crate) fn say(&self, text: impl AsRef<str>) {
         if !self.json {
             talk(&escape::block(text.as_ref()));
         }
     }
 
-    /// Something a person must not miss, whatever they asked for.
+    /// Prints a warning to stderr, also with --json.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
         talk(&format!("warning: {}", escape::block(text.as_ref())));
     }
@@ -109,17 +109,17 @@ impl Ui {
         format!("{style}{text}{style:#}")
     }
 
-    /// Rows of texts: a table on a terminal, in which long ones take more lines; plain lines elsewhere.
+    /// Prints rows: as a table on a terminal, where long cells wrap; as plain lines elsewhere.
     pub(crate) fn rows(&self, out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         self.table(out, header, rows, None)
     }
 
-    /// As [`Ui::rows`], but one line a row: on a terminal what does not fit is cut.
+    /// Like [`Ui::rows`], but one line per row: on a terminal, long cells are cut.
     pub(crate) fn lines(&self, out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         self.table(out, header, rows, Some(1))
     }
 
-    /// Whether the terminal is wide enough to show these rows uncut.
+    /// Whether the terminal is wide enough to show these rows without cutting.
     pub(crate) fn fits(&self, header: &[&str], rows: &[Vec<String>]) -> bool {
         let width = wide(comfy_table::Table::new()).width().filter(|_| self.terminal);
         width.is_none_or(|width| needed_width(header, rows) <= usize::from(width))
@@ -160,7 +160,7 @@ impl Ui {
     }
 }
 
-/// A terminal that does not know how wide it is has the width that everything is made for.
+/// Assumes 80 columns for a terminal that reports no width.
 fn wide(mut table: comfy_table::Table) -> comfy_table::Table {
     const USUAL: u16 = 80;
     if table.width() == Some(0) {
@@ -169,7 +169,7 @@ fn wide(mut table: comfy_table::Table) -> comfy_table::Table {
     table
 }
 
-/// How many characters a table of these rows takes, with a margin beside each column.
+/// The width of a table of these rows, with a margin beside each column.
 fn needed_width(header: &[&str], rows: &[Vec<String>]) -> usize {
     const MARGIN: usize = 2;
     let wide = |(column, title): (usize, &&str)| {
@@ -179,12 +179,12 @@ fn needed_width(header: &[&str], rows: &[Vec<String>]) -> usize {
     header.iter().enumerate().map(wide).sum()
 }
 
-/// A line on stderr. If nobody can hear it, that must not change what the command did or how it ends.
+/// Prints a line to stderr. A closed stderr must not change what the command does or its exit code.
 pub(crate) fn talk(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Colours with a meaning; the words beside them say the same.
+/// Colours by meaning. The text always says the same without them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Paint {
     Strong,

@@ -1,4 +1,4 @@
-//! A bar for long work: on stderr, only on a terminal, and not for programs that asked for JSON.
+//! A progress bar for long work: on stderr, only on a terminal, and not with --json.
 
 use std::io::{self, IsTerminal};
 
@@ -36,7 +36,7 @@ impl Bar {
 }
 
 impl Drop for Bar {
-    /// Nothing of it stays on the terminal, however the work ended.
+    /// Removes the bar from the terminal, however the work ended.
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -46,7 +46,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A person who follows a verb that takes long.
+/// Shows a person the progress of a verb.
 #[derive(Debug)]
 pub(crate) struct Screen<'a> {
     ui: &'a Ui,

@@ -34,7 +34,7 @@ impl TimeStyle {
         }
     }
 
-    /// How long something has been so: `for 3m`, or since when.
+    /// How long a state has lasted: `for 3m`, or since when.
     pub(crate) fn since(self, at: Timestamp, now: Timestamp) -> String {
         match self {
             Self::Relative if now.since_ms(at) < SECOND_MS => "since just now".to_owned(),
@@ -44,7 +44,7 @@ impl TimeStyle {
     }
 }
 
-/// As a report tells a moment.
+/// The time style of a report.
 impl From<TimeStyle> for Moments {
     fn from(style: TimeStyle) -> Self {
         match style {

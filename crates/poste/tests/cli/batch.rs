@@ -81,7 +81,7 @@ fn a_batch_without_a_speaker_is_a_usage_error() {
     let mut desk = Desk::staffed();
     desk.file("messages.jsonl", "{\"to\":\"coder\",\"subject\":\"First\"}\n");
     let refused = desk.ask("poste send --batch messages.jsonl").exits(2);
-    assert!(refused.err().contains("who speaks?"));
+    assert!(refused.err().contains("no sender was given"));
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn lines_that_both_changed_are_marked_and_nothing_is_lost() {
     assert!(refused.err().contains(&format!("--file {} --if-version 2", kept.display())), "{}", refused.err());
     // Unresolved, it is not stored.
     let marked = format!("poste context replace plan --file {} --if-version 2 --as lead", kept.display());
-    assert!(desk.peek(&marked).exits(2).err().contains("marks of a conflict"));
+    assert!(desk.peek(&marked).exits(2).err().contains("conflict markers"));
     std::fs::write(kept, "ours and theirs\n").unwrap();
     let _ = desk.peek(&marked).ok();
     assert_eq!(desk.peek("poste context show plan --text").ok().out(), "ours and theirs\n");
@@ -278,6 +278,6 @@ fn a_text_does_not_outgrow_its_limit_by_appending() {
     desk.file("half.md", "half of what there may be\n".repeat(24_000));
     desk.quietly("poste context create plan --file half.md --as lead");
     let refused = desk.peek("poste context append plan --file half.md --as coder").exits(4);
-    assert!(refused.err().contains("would have more than"), "{}", refused.err());
+    assert!(refused.err().contains("would exceed"), "{}", refused.err());
     desk.quietly("poste context append plan 'a line' --as coder");
 }

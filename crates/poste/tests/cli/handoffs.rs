@@ -114,7 +114,7 @@ fn a_plain_request_without_a_package_stays_an_ordinary_message() {
     let mut desk = workshop();
     desk.quietly("poste send coder 'Could you take this?' --type handoff_request --as lead");
     let refused = desk.peek("poste handoff accept 1 --as coder").exits(3);
-    assert!(refused.err().starts_with("error: message 1 is no handoff\n"), "{}", refused.err());
+    assert!(refused.err().starts_with("error: message 1 is not a handoff\n"), "{}", refused.err());
     desk.quietly("poste done 1 --as coder");
 }
 
@@ -205,7 +205,7 @@ fn a_command_that_fails_stops_the_acceptance_until_it_is_overridden() {
     let told = refused.err();
     assert!(told.contains("error: 2 commands of handoff 1 failed\n"), "{told}");
     assert!(told.contains("sh -c 'echo broken pipe; exit 3' (exit code 3)\nbroken pipe\n"), "{told}");
-    assert!(told.contains("no-such-program (the program no-such-program is not found)\n"), "{told}");
+    assert!(told.contains("no-such-program (program not found: no-such-program)\n"), "{told}");
     assert_eq!(state(&mut desk, 1), "pending");
     let empty = desk.peek("poste handoff accept 1 --verify --override ' ' --as coder").exits(2);
     assert!(empty.err().contains("--override is empty"), "{}", empty.err());
@@ -227,7 +227,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     );
     let begun = std::time::Instant::now();
     let refused = desk.peek("poste handoff accept 1 --verify --as coder").exits(4);
-    assert!(refused.err().contains("(its time was up)\nbegun\n"), "{}", refused.err());
+    assert!(refused.err().contains("(timed out)\nbegun\n"), "{}", refused.err());
     assert!(begun.elapsed() < std::time::Duration::from_secs(60));
     let listed = desk.peek("poste handoff list --state pending --json").json();
     assert_eq!(listed["handoffs"][0]["number"], 1);
@@ -324,11 +324,11 @@ fn redacted_and_archived_handoffs_can_still_be_shown() {
     desk.quietly("poste handoff export 1 archived");
     desk.quietly("poste redact 1 --reason 'a secret' --as lead");
     let shown = desk.peek("poste handoff show 1").ok();
-    assert!(shown.out().contains("(its words were redacted by lead"), "{}", shown.out());
+    assert!(shown.out().contains("(its content was redacted by lead"), "{}", shown.out());
     assert!(shown.out().contains("**Accepted by**: coder\n"), "{}", shown.out());
     assert!(!shown.out().contains("Take the marker"), "{}", shown.out());
     let refused = desk.peek("poste handoff export 1 package").exits(4);
-    assert!(refused.err().contains("redacted by lead, and its copies with it"), "{}", refused.err());
+    assert!(refused.err().contains("and its copies were redacted by lead"), "{}", refused.err());
     assert!(desk.peek("poste handoff list").ok().out().contains("(redacted)"));
     desk.quietly("poste log verify");
 }
@@ -339,7 +339,7 @@ fn a_redacted_offer_cannot_be_accepted_unread() {
     desk.quietly("poste handoff create coder --task 'Take it' --check One --as lead");
     desk.quietly("poste redact 1 --reason 'a secret' --as lead");
     let refused = desk.peek("poste handoff accept 1 --override 'blindly' --as coder").exits(4);
-    assert!(refused.err().contains("cannot be accepted: its words were redacted by lead"), "{}", refused.err());
+    assert!(refused.err().contains("cannot be accepted: its content was redacted by lead"), "{}", refused.err());
     desk.quietly("poste handoff reject 1 --reason 'I cannot read it' --as coder");
 }
 

@@ -14,7 +14,7 @@ fn commands(help: &str) -> Vec<String> {
 
 /// What every help text says of the options that are everywhere.
 fn everywhere(help: &str) -> &str {
-    let start = help.find("\nEverywhere:\n").expect("some options are everywhere");
+    let start = help.find("\nGlobal options:\n").expect("some options are everywhere");
     let end = help.find("\nExample").or_else(|| help.find("\nStart here:")).unwrap_or(help.len());
     &help[start..end]
 }
@@ -25,7 +25,7 @@ fn write_help(desk: &mut Desk, path: &str, text: &mut String) {
     assert_eq!(help.err(), "");
     let same = everywhere(help.out());
     let shown =
-        if text.contains(same) { help.out().replace(same, "\nEverywhere: …\n") } else { help.out().to_owned() };
+        if text.contains(same) { help.out().replace(same, "\nGlobal options: …\n") } else { help.out().to_owned() };
     let _ = writeln!(text, "{}\n{shown}", format!("$ poste {path} --help").replace("  ", " "));
     for command in commands(help.out()) {
         write_help(desk, format!("{path} {command}").trim(), text);

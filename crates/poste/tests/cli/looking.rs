@@ -56,7 +56,7 @@ fn a_damaged_record_is_found_by_verify() {
     let report = desk.peek("poste log verify").exits(1);
     assert!(report.out().starts_with("problem: record 6: the checksum does not match: the record is damaged\n"));
     assert!(report.out().contains("\nnot sound, digest "));
-    assert!(report.err().ends_with("hint: keep a copy of the office folder before doing anything else\n"));
+    assert!(report.err().ends_with("hint: copy the office folder before doing anything else\n"));
     let report = desk.peek("poste log verify --json").exits(1);
     assert_eq!(report.error_json()["kind"], "internal");
     // Nobody may take a damaged office for a sound one, however it is asked.
@@ -81,7 +81,7 @@ fn damage_of_content_tables_and_blobs_is_found_too() {
             "UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)",
             "its content does not match its digest",
         ),
-        ("UPDATE deliveries SET attempts = 3 WHERE message = 1", "table deliveries is not what the log folds to"),
+        ("UPDATE deliveries SET attempts = 3 WHERE message = 1", "table deliveries does not match the log"),
         ("DELETE FROM log WHERE position = 6", "missing"),
         ("UPDATE log SET chain = zeroblob(32) WHERE position = 6", "record 6: the chain is broken"),
     ] {

@@ -93,7 +93,7 @@ fn digests_are_compared_with_the_fold_and_with_other_copies() {
     assert_eq!(different, ["cursor", "deliveries", "ids", "log"]);
     assert_eq!(answer, json!({ "position": 12, "ours": 12, "theirs": 13, "equal": false, "parted_at": 12 }));
     let text = desk.peek("poste log diff-digest copy --find").exits(5);
-    let end = "not equal at record 12; the other one goes on for 1 more\nthe logs part at record 12\n";
+    let end = "not equal at record 12; the other one has 1 more\nthe logs differ from record 12 on\n";
     assert!(text.out().ends_with(end), "{}", text.out());
     assert!(text.out().contains("  different\n") && text.out().contains("  equal\n"));
 

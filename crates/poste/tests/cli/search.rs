@@ -91,7 +91,7 @@ fn a_search_shows_nothing_to_anybody_and_an_odd_index_is_made_anew_aloud() {
     let mut desk = history();
     desk.file(".poste/search.db", "this is no database");
     let first = desk.peek("poste search login").ok();
-    assert_eq!(first.err(), "the search index was made anew: it is damaged\n");
+    assert_eq!(first.err(), "the search index was rebuilt: it is damaged\n");
     let second = desk.peek("poste search login").ok();
     assert_eq!((second.err(), second.out()), ("", first.out()));
     assert_eq!(desk.peek("poste search login --json --as reviewer").ok().json()["not_indexed"], 0);

@@ -121,7 +121,7 @@ fn a_process_that_is_gone_is_taken_over_and_named_by_doctor() {
     let refused = desk.peek("poste session start --name second --json --pid 0 --as coder").exits(5).error_json();
     let told = refused["message"].as_str().unwrap().to_owned();
     assert!(told.starts_with(&format!("coder runs as session first (pid {pid}, sleep on ")), "{told}");
-    assert!(told.ends_with("it still runs"), "{told}");
+    assert!(told.ends_with("it is still running"), "{told}");
     assert!(!desk.peek("poste doctor --quick").ok().out().contains("session first"), "nothing is wrong with it");
     child.kill().expect("it ends");
     child.wait().expect("it ended");
@@ -130,7 +130,7 @@ fn a_process_that_is_gone_is_taken_over_and_named_by_doctor() {
     let found = findings.iter().find(|finding| finding["check"] == "session").expect("doctor names it");
     assert_eq!(found["command"], "poste session close first --as coder");
     let second = desk.peek("poste session start --name second --json --pid 0 --as coder").ok();
-    assert!(second.err().contains(&format!("pid {pid} is gone; it is taken over")), "{}", second.err());
+    assert!(second.err().contains(&format!("pid {pid} has ended; taking it over")), "{}", second.err());
     assert_eq!(second.json()["took_over"]["id"], "first");
 }
 

@@ -224,7 +224,7 @@ fn an_entry_by_hand_and_a_name_stay() {
     for _ in 0..2 {
         let removed = peek(&mut desk, "setup claude-code --remove").ok();
         assert!(removed.err().contains(".mcp.json still starts Poste"), "{}", removed.err());
-        assert!(!removed.err().contains("nothing of Poste's"), "{}", removed.err());
+        assert!(!removed.err().contains("no entries of Poste's"), "{}", removed.err());
         assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
     }
 
@@ -234,7 +234,7 @@ fn an_entry_by_hand_and_a_name_stay() {
     let again = peek(&mut desk, "setup all --no-proof").ok();
     assert_eq!(files(&desk), before);
     for program in Program::ALL {
-        assert!(again.err().contains(&format!("{program} speaks for coder, as before")), "{}", again.err());
+        assert!(again.err().contains(&format!("{program} still acts as coder")), "{}", again.err());
     }
 }
 
@@ -288,7 +288,7 @@ fn a_project_that_moved_or_was_copied_is_cleaned() {
     let _ = peek(&mut desk, "setup all --no-proof").ok();
     fs::remove_dir_all(desk.path(".poste/setup")).unwrap();
     let removed = peek(&mut desk, "setup all --remove").ok();
-    assert!(removed.err().contains("there is no record here of what"), "{}", removed.err());
+    assert!(removed.err().contains("there is no record of the original content"), "{}", removed.err());
     assert!(
         !removed.err().contains("since") && !removed.out().contains("unchanged"),
         "{}{}",
@@ -309,7 +309,7 @@ fn what_was_changed_by_hand_is_left_and_told() {
     let again = peek(&mut desk, "setup all --no-proof").ok();
     assert!(!again.err().contains("nothing changed"), "{}", again.err());
     let proof = peek(&mut desk, "setup opencode").exits(11);
-    assert!(proof.out().contains("poste.js was changed by hand; what it runs is not tried"), "{}", proof.out());
+    assert!(proof.out().contains("poste.js was changed by hand and was not tested"), "{}", proof.out());
     for _ in 0..2 {
         let removed = peek(&mut desk, "setup all --remove").exits(5);
         assert!(removed.err().contains("2 files were changed by hand and are left as they are"), "{}", removed.err());
@@ -376,7 +376,7 @@ fn what_is_said_besides_is_true() {
     // Nothing is listed that is not there.
     let nothing = peek(&mut desk, "setup claude-code --remove").ok();
     assert_eq!(nothing.out(), "");
-    assert!(nothing.err().contains("there is nothing of Poste's; nothing changed"), "{}", nothing.err());
+    assert!(nothing.err().contains("there are no entries of Poste's; nothing changed"), "{}", nothing.err());
 
     let _ = peek(&mut desk, "setup claude-code --scope user --no-proof").ok();
     let wrong = peek(&mut desk, "setup claude-code --remove").ok();
@@ -388,7 +388,7 @@ fn what_is_said_besides_is_true() {
     assert!(!once.err().contains("twice"), "{}", once.err());
 
     let ignored = peek(&mut desk, "setup gemini --scope user --no-proof --office .poste").ok();
-    assert!(ignored.err().contains("not heeded with --scope user"), "{}", ignored.err());
+    assert!(ignored.err().contains("--scope user ignores --office"), "{}", ignored.err());
 
     let plug = peek(&mut desk, "setup claude-code --plugin ../plug").ok();
     let root = desk.root().display().to_string();
@@ -403,7 +403,7 @@ fn what_is_said_besides_is_true() {
     let line = format!("PATH={root}/home:/usr/bin:/bin poste setup codex --no-proof");
     let said = desk.peek(&line).ok();
     assert!(
-        said.err().contains(&format!("the poste on the PATH is another one ({})", other.display())),
+        said.err().contains(&format!("the poste on the PATH is a different one ({})", other.display())),
         "{}",
         said.err()
     );
@@ -443,8 +443,8 @@ fn what_does_not_work_is_told_and_why() {
     let listed =
         format!("{hello} echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"tools\":[{tools}]}}}}'; read line;");
     for (script, why) in [
-        ("echo 'no such command' >&2; exit 2".to_owned(), "the server ended at initialize: \"no such command\""),
-        ("echo hello; cat >/dev/null".to_owned(), "what is no JSON: \"hello\""),
+        ("echo 'no such command' >&2; exit 2".to_owned(), "the server exited at initialize: \"no such command\""),
+        ("echo hello; cat >/dev/null".to_owned(), "is not valid JSON: \"hello\""),
         (
             format!("{hello} echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"tools\":[]}}}}'; cat >/dev/null"),
             "no tool send_message",
@@ -459,7 +459,7 @@ fn what_does_not_work_is_told_and_why() {
             ),
             "is not in check_inbox",
         ),
-        (format!("{listed} exit 0"), "the server ended at tools/call"),
+        (format!("{listed} exit 0"), "the server exited at tools/call"),
         (format!("{listed} exec sleep 100"), "did not answer tools/call within 10 s"),
     ] {
         let poste = stand_in(&desk, "poste-server", &format!("[ \"$1\" = mcp ] || exit 0\n{script}"));
@@ -473,9 +473,9 @@ fn what_does_not_work_is_told_and_why() {
 fn hooks_that_say_nothing_or_fail_are_told() {
     let desk = desk();
     let silent = proven(&desk, &stand_in(&desk, "poste-silent", "cat >/dev/null"));
-    assert!(silent["mid-turn delivery"].note.as_ref().unwrap().contains("was not told"), "{silent:?}");
+    assert!(silent["mid-turn delivery"].note.as_ref().unwrap().contains("was not shown"), "{silent:?}");
     assert!(silent["stop guard"].note.as_ref().unwrap().contains("may stop"), "{silent:?}");
-    assert!(silent["idle wake"].note.as_ref().unwrap().contains("ended before any mail came"), "{silent:?}");
+    assert!(silent["idle wake"].note.as_ref().unwrap().contains("ended before mail came"), "{silent:?}");
     assert_eq!(silent["listed"].state, State::Works);
 
     // Exit code 2 means "wake", and also "I do not understand".

@@ -32,7 +32,7 @@ fn what_is_many_is_counted_up_to_a_thousand() {
     let status = desk.peek("poste status --json").json();
     assert_eq!(status["pending"], serde_json::json!({ "count": 1000, "at_least": true }));
     let text = desk.peek("poste status").ok();
-    assert!(text.out().contains("pending       1000+, #1 waits since just now\n"), "{}", text.out());
+    assert!(text.out().contains("pending       1000+, oldest #1 since just now\n"), "{}", text.out());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn the_past_is_told_as_it_was_before_somebody_subscribed() {
     desk.quietly("poste subscribe Builds --from 0 --as lead");
     let why = desk.peek("poste log why 1 --json").json();
     assert_eq!(why["lines"][0]["what"], "stored, delivered to 0: nobody");
-    assert_eq!(why["lines"][1]["what"], "delivered to lead, who subscribed later");
+    assert_eq!(why["lines"][1]["what"], "delivered to lead, which subscribed later");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn closed(desk: &mut Desk, arguments: &[&str]) -> Output {
 fn is_stored(output: &Output, words: &[&str]) {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(8), "{text}");
-    for word in ["stored, and could not be shown"].iter().chain(words) {
+    for word in ["stored, but the answer could not be shown"].iter().chain(words) {
         assert!(text.contains(word), "{word:?} is not in {text}");
     }
 }

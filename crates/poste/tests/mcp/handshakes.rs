@@ -40,7 +40,7 @@ fn both_revisions_are_greeted_and_served_on_one_endpoint() {
             "office",
         ];
         assert_eq!(names, expected);
-        assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder"));
+        assert!(client.tool("check_inbox", json!({})).contains("no mail for coder"));
         assert!(client.hang_up().success());
     }
 }

@@ -25,9 +25,8 @@ fn garbage_and_oversized_frames_are_survived() {
         assert_eq!(unknown["code"], -32601, "{unknown}");
         let mistaken = client.error("tools/call", json!({ "name": 7 }));
         assert!(mistaken["code"].is_i64());
-        assert!(client.tool("check_inbox", json!({})).contains("nothing waits"));
-        let told =
-            client.notifications.iter().any(|message| message["error"]["message"] == "a message may have 16 MiB");
+        assert!(client.tool("check_inbox", json!({})).contains("no mail"));
+        let told = client.notifications.iter().any(|message| message["error"]["message"] == "message exceeds 16 MiB");
         assert!(told, "{:?}", client.notifications);
         assert!(client.hang_up().success());
     }
@@ -45,7 +44,7 @@ fn garbage_before_the_greeting_ends_nothing() {
         json!({ "protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let answer = client.request("initialize", params);
     assert_eq!(answer["serverInfo"]["name"], "poste");
-    assert!(client.tool("check_inbox", json!({})).contains("nothing waits"));
+    assert!(client.tool("check_inbox", json!({})).contains("no mail"));
 }
 
 #[test]
@@ -141,7 +140,7 @@ fn a_body_cannot_close_its_fence() {
         let arguments = if tool == "wait_for_mail" { json!({ "seconds": 5 }) } else { json!({ "number": 1 }) };
         let result = client.call(tool, arguments);
         for text in [crate::client::text(&result), result["structuredContent"]["text"].as_str().unwrap().to_owned()] {
-            if text.starts_with("nothing new") {
+            if text.starts_with("no new mail") {
                 continue; // it was read before
             }
             let open = text.lines().next().unwrap().to_owned();

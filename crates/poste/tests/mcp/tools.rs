@@ -198,7 +198,7 @@ fn a_session_without_a_name_takes_one_and_keeps_it() {
     assert!(unnamed.contains("register"), "{unnamed}");
     assert!(client.tool("office", json!({ "action": "agents" })).contains("lead"));
     client.tool("office", json!({ "action": "register", "name": "coder", "role": "builder" }));
-    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder"));
+    assert!(client.tool("check_inbox", json!({})).contains("no mail for coder"));
     let sessions = desk.json(&["session", "list"]);
     assert_eq!(sessions["sessions"][0]["agent"], "coder");
     assert_eq!(
@@ -231,7 +231,7 @@ fn a_name_in_use_is_not_taken_from_whoever_has_it() {
     let sessions = desk.json(&["session", "list"]);
     let own = sessions["sessions"].as_array().unwrap().iter().find(|session| session["agent"] == "lead-2").unwrap();
     assert_eq!(own["id"], "0199-of-the-program");
-    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for lead-2"));
+    assert!(client.tool("check_inbox", json!({})).contains("no mail for lead-2"));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn what_was_stored_and_cannot_be_shown_is_told() {
     desk.damage("UPDATE content SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Fix', 'Mix') AS BLOB)");
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
     let told = coder.refused("office", json!({ "action": "ack", "number": 1 }));
-    assert!(told.contains("stored, and could not be shown: delivery.ack"), "{told}");
+    assert!(told.contains("stored, but the answer could not be shown: delivery.ack"), "{told}");
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_name_that_runs_elsewhere_is_told_once_and_a_name_of_its_own_is_followed() {
     assert!(warned.contains("warning: coder also runs as session") && warned.contains("own_name=true"), "{warned}");
     assert!(!client.tool("check_inbox", json!({})).contains("warning"));
     client.tool("office", json!({ "action": "register", "name": "coder", "own_name": true }));
-    assert!(client.tool("check_inbox", json!({})).contains("nothing waits for coder-2"));
+    assert!(client.tool("check_inbox", json!({})).contains("no mail for coder-2"));
     elsewhere.kill().unwrap();
     elsewhere.wait().unwrap();
 }

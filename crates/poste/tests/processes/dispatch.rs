@@ -250,7 +250,7 @@ fn one_run_can_be_stopped_and_what_it_printed_read() {
     assert!(String::from_utf8_lossy(&stopped.stderr).contains("poste team stop anna"), "what ends it for good");
     until("its end", || stage.runs()[0]["how"] == "stopped");
     let again = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
-    assert!(String::from_utf8_lossy(&again.stderr).contains("over already"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("has already ended"));
     assert_eq!(stage.desk.run(&["dispatch", "logs", &number]), "here I am\n");
     stage.until_nobody();
 }
@@ -438,7 +438,7 @@ fn who_is_kept_running_goes_on_without_the_dispatcher_and_that_is_said() {
     signal(&dispatcher.0, Signal::INT);
     let (status, said) = dispatcher.finish();
     assert!(status.success(), "{said}");
-    assert!(said.contains("anna is kept running, also without this; end it: poste team stop anna"), "{said}");
+    assert!(said.contains("anna is resident and keeps running; stop it: poste team stop anna"), "{said}");
     assert_eq!(stage.agent("anna")["state"], "running");
     stage.desk.run(&["team", "stop", "anna", "--within", "0s", "--force", "--as", "lead"]);
     assert!(!stage.is_somebody());
@@ -589,12 +589,12 @@ fn what_comes_back_later_and_what_a_run_said_can_be_seen() {
     assert!(later["until"].is_string());
     let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
     let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
-    assert!(plan.contains(&format!("#{message} waits for anna: again in")) && plan.contains("1 of 5 failed"), "{plan}");
+    assert!(plan.contains(&format!("#{message} waits for anna: retry in")) && plan.contains("1 of 5 failed"), "{plan}");
     let track = stage.desk.run(&["track", &message.to_string()]);
-    let said = "last run exit code 3: it printed last: I cannot connect; all it printed: poste dispatch logs";
+    let said = "last run exit code 3: last output: I cannot connect; its output: poste dispatch logs";
     assert!(track.contains(&format!("{said} {message}")), "{track}");
     let runs = stage.desk.run(&["dispatch", "runs"]);
-    assert!(runs.contains("exit code 3") && runs.contains("it printed last: I cannot connect"), "{runs}");
+    assert!(runs.contains("exit code 3") && runs.contains("last output: I cannot connect"), "{runs}");
 }
 
 #[test]
@@ -616,9 +616,9 @@ fn whoever_waits_for_a_run_that_failed_is_told_what_it_printed_last() {
         stage.desk.run(&["read", &found.expect("an alert")["number"].to_string(), "--as", "lead"])
     };
     let alert = about(failed);
-    assert!(alert.contains("> it ended with exit code 3; it printed last: I cannot"), "{alert}");
+    assert!(alert.contains("> it ended with exit code 3; last output: I cannot"), "{alert}");
     assert!(alert.contains(&format!("poste dispatch logs {failed}")) && !alert.contains('\u{1b}'), "{alert}");
-    let why = "the program agents/nope.sh is not found";
+    let why = "program not found: agents/nope.sh";
     assert!(about(not_started).contains(why));
     let runs = stage.desk.run(&["dispatch", "runs", "ben"]);
     assert!(runs.contains("not_started") && runs.contains(why), "{runs}");
@@ -642,7 +642,7 @@ fn what_waits_for_an_earlier_step_or_for_a_person_is_seen() {
     let (first, second) = (step("lead", "1"), step("carl", "2"));
     let plan = stage.dispatch(&["--dry-run"]).output().unwrap();
     let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
-    let of_held = format!("#{held} waits for anna: held; let it go: poste dispatch resume anna {held}\n");
+    let of_held = format!("#{held} waits for anna: held; lift the hold: poste dispatch resume anna {held}\n");
     let of_step = format!("#{second} waits for carl: after #{first}, an earlier step\n");
     assert!(plan.contains(&of_held) && plan.contains(&of_step), "{plan}");
     let carl = stage.agent("carl");
@@ -782,7 +782,7 @@ fn who_ends_well_without_an_answer_failed() {
     }
     let output = stage.once();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(11) && said.contains(" 0 ended well"), "{said}");
+    assert!(output.status.code() == Some(11) && said.contains(" 0 succeeded"), "{said}");
     let runs = stage.runs();
     assert!(runs.iter().all(|run| run["how"] == "unanswered"), "{runs:?}");
     assert_eq!(runs[0]["said"], "it ended without an answer");

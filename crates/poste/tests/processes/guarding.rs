@@ -161,7 +161,7 @@ fn a_commit_of_what_another_one_holds_is_stopped_and_everything_else_is_not() {
     repository.commit(Some("bob"), "src/auth/login.rs").is_let_through(&[]);
     repository.poste(&["reserve", "src/auth/**", "--why", "the new login", "--as", "ann"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_stopped(&[
-        "this commit touches paths that somebody else has reserved",
+        "this commit touches paths that another agent has reserved",
         "src/auth/login.rs: ann holds src/auth/**, ends in 1h: the new login",
         "poste reserve --literal src/auth/login.rs --ask",
         "POSTE_GUARD=off git commit",
@@ -169,13 +169,13 @@ fn a_commit_of_what_another_one_holds_is_stopped_and_everything_else_is_not() {
     repository.commit(Some("bob"), "src/auth/new.rs").is_stopped(&["src/auth/new.rs: ann holds"]);
     repository.commit(Some("bob"), "src/api.rs").is_let_through(&[]);
     repository.commit(Some("ann"), "src/auth/login.rs").is_let_through(&[]);
-    repository.commit(None, "src/auth/login.rs").is_stopped(&["nobody knows who commits here"]);
+    repository.commit(None, "src/auth/login.rs").is_stopped(&["the committer is unknown"]);
     // Who is registered with this worktree is known without a variable.
     let here = repository.top.to_str().unwrap();
     repository.poste(&["register", "ann", "--worktree", here, "--update"]);
     repository.commit(None, "src/auth/login.rs").is_let_through(&[]);
     repository.poste(&["register", "bob", "--worktree", here, "--update"]);
-    repository.commit(None, "src/auth/login.rs").is_stopped(&["nobody knows who commits here"]);
+    repository.commit(None, "src/auth/login.rs").is_stopped(&["the committer is unknown"]);
     repository.poste(&["release", "all", "--as", "ann"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_let_through(&[]);
     // Who shares stops nobody.
@@ -368,8 +368,8 @@ fn a_push_is_stopped_for_what_the_other_side_does_not_have() {
     };
     range("HEAD~1..HEAD").is_stopped(&["this change touches"]);
     range("HEAD..HEAD").expect_ok();
-    range("--all").is_stopped(&["is no range of commits"]);
-    range("nowhere..HEAD").is_stopped(&["is no range of commits"]);
+    range("--all").is_stopped(&["is not a range of commits"]);
+    range("nowhere..HEAD").is_stopped(&["is not a range of commits"]);
 }
 
 #[test]
@@ -413,10 +413,10 @@ fn a_check_names_a_few_paths_and_an_agent_that_nobody_knows() {
         Ran(command.args(["guard", "check"]).args(more).output().expect("poste runs"))
     };
     let ran = check(&[]);
-    ran.is_stopped(&["nobody is registered as bbo"]);
+    ran.is_stopped(&["no agent is registered as bbo"]);
     let out = String::from_utf8_lossy(&ran.0.stdout).into_owned();
     assert_eq!(out.lines().count(), 11, "{out}");
-    assert!(out.ends_with("and 20 more; --json names all of them\n"), "{out}");
+    assert!(out.ends_with("and 20 more; --json lists them all\n"), "{out}");
     let all: Value = serde_json::from_slice(&check(&["--json"]).0.stdout).unwrap();
     assert_eq!(all["held"].as_array().unwrap().len(), 30);
 }
@@ -500,7 +500,7 @@ fn nothing_that_is_missing_keeps_anybody_from_working() {
     let off = |command: &mut Command| {
         command.env("POSTE_GUARD", "off");
     };
-    commit(&off).is_let_through(&["poste guard: switched off by POSTE_GUARD, so nothing was checked"]);
+    commit(&off).is_let_through(&["poste guard: disabled by POSTE_GUARD; nothing was checked"]);
     let elsewhere = |command: &mut Command| {
         command.env("POSTE_HOME", "/nowhere/.poste");
     };
@@ -540,7 +540,7 @@ fn hooks_that_were_changed_by_hand_are_not_destroyed() {
     fs::write(&hook, "#!/bin/sh\n# second\n").unwrap();
     let before = repository.picture(&repository.hooks());
     let ran = repository.poste_in(&repository.top, &["guard", "install"]);
-    ran.is_stopped(&["is not the guard's", "pre-commit.before-poste is kept from before"]);
+    ran.is_stopped(&["is not the guard's", "pre-commit.before-poste keeps an earlier one"]);
     let ran = repository.poste_in(&repository.top, &["guard", "uninstall"]);
     ran.is_stopped(&["is left as it is"]);
     assert_eq!(repository.picture(&repository.hooks()), before);
@@ -574,9 +574,9 @@ fn hooks_stand_where_git_looks_for_them_unless_that_is_everybodys() {
     repository.git(&["config", "--unset", "core.hooksPath"]);
     for command in ["install", "uninstall", "status"] {
         let ran = repository.poste_in(&repository.top, &["guard", command]);
-        ran.is_stopped(&["core.hooksPath leads out of the repository", "git config core.hooksPath .git/hooks"]);
+        ran.is_stopped(&["core.hooksPath is outside the repository", "git config core.hooksPath .git/hooks"]);
     }
     assert_eq!(fs::read_dir(&global).unwrap().count(), 0);
     let ran = repository.poste_in(&repository.root, &["guard", "status"]);
-    ran.is_stopped(&["is in no git worktree"]);
+    ran.is_stopped(&["is not in a git worktree"]);
 }

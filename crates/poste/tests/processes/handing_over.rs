@@ -150,7 +150,7 @@ fn a_file_that_is_swapped_for_a_link_between_listing_and_copying_is_caught() {
     caught(
         "a link outside",
         |workshop| swap_for_link(workshop, Path::new("/etc/hostname")),
-        "work/b-small.txt: it may not be read, or it leads out of the worktree",
+        "work/b-small.txt: it cannot be read, or it leads out of the worktree",
     );
 }
 

@@ -64,7 +64,7 @@ fn a_session_of_opencode_is_held_so_often_and_its_helpers_are_left_alone() {
         let held: Vec<&str> = played[turns].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert_eq!(held.len(), 3, "{turns}: {held:?}");
         for (nth, reason) in held.iter().enumerate() {
-            assert!(reason.contains(&format!("(said {} of 3 times)", nth + 1)), "{turns}: {reason}");
+            assert!(reason.contains(&format!("(reminder {} of 3)", nth + 1)), "{turns}: {reason}");
         }
     }
     assert_eq!((&played["helper"], &played["tool"]), (&json!(""), &json!("ran")), "a helper is told nothing");

@@ -295,7 +295,7 @@ fn a_session_is_kept_from_stopping_only_so_often() {
                 reason.contains("Urgent mail waits: #1 alert (urgent) from lead: \"The disk is full\""),
                 "{reason}"
             );
-            assert!(reason.contains(&format!("(said {nth} of 3 times)")), "{reason}");
+            assert!(reason.contains(&format!("(reminder {nth} of 3)")), "{reason}");
             // Gemini hands the reason to the model as a prompt. That is no person who gives it something new to do.
             session.hook_with("prompt", &json!({ "prompt": reason }));
             // Of a prompt that nobody knows it may be said as well.
@@ -303,7 +303,7 @@ fn a_session_is_kept_from_stopping_only_so_often() {
         }
         let output = session.start("stop", &again).wait_with_output().unwrap();
         let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(talk.contains("leaves unfinished") && talk.contains("#1 alert"), "{program}: {talk}");
+        assert!(talk.contains("with unfinished work") && talk.contains("#1 alert"), "{program}: {talk}");
         let let_go = answer("stop", &output);
         let blocks = let_go.as_ref().is_some_and(|answer| {
             ["decision", "followup_message", "block"].iter().any(|key| answer.get(key).is_some())
@@ -325,7 +325,7 @@ fn a_groups_urgent_mail_keeps_its_members_until_one_takes_it() {
     desk.run(&["register", "other", "--role", "worker"]);
     desk.run(&["send", "role:worker", "The disk is full", "--type", "alert", "--as", "lead"]);
     let stop = session.hook("stop").expect("nobody took it");
-    let said = "Urgent mail waits for role:worker, and nobody took it: #1 alert (urgent) from lead";
+    let said = "Urgent mail waits for role:worker, unclaimed: #1 alert (urgent) from lead";
     assert!(session.hold(&stop).contains(said), "{stop}");
     desk.run(&["claim", "1", "--as", "other"]);
     assert_eq!(session.hook("stop"), None, "somebody takes care of it");
@@ -340,12 +340,12 @@ fn one_conversation_does_not_take_the_name_of_another_in_the_same_process() {
         first.hook("session-start");
         desk.run(&["session", "list"]);
         let text = second.says("session-start").expect("why not");
-        assert!(text.contains("coder runs already, as session run-1"), "{program}: {text}");
+        assert!(text.contains("coder already runs as session run-1"), "{program}: {text}");
         send(&desk, "Fix the login", &[]);
         assert_eq!(second.hook("tool"), None, "{program}: mail of the first");
         assert!(first.says("tool").expect("new mail").contains("Fix the login"), "{program}");
         let cleared = second.hook_with("session-start", &json!({ "source": "clear" })).expect("the facts");
-        assert!(second.context(&cleared).contains("in place of session run-1"), "{program}: it goes on with another");
+        assert!(second.context(&cleared).contains("It replaces session run-1"), "{program}: it goes on with another");
         desk.verify();
     }
     // What the server of tools started in the same process has no hooks of its own: it is this conversation.
@@ -353,7 +353,7 @@ fn one_conversation_does_not_take_the_name_of_another_in_the_same_process() {
     let pid = std::process::id().to_string();
     desk.run(&["session", "start", "--name", "made", "--pid", &pid, "--program", "node", "--as", "coder"]);
     let text = Session::new(&desk, "run-1", "opencode").says("session-start").expect("the facts");
-    assert!(text.contains("in place of session made"), "{text}");
+    assert!(text.contains("It replaces session made"), "{text}");
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn a_name_runs_once_and_who_is_gone_or_the_same_process_gives_way() {
     desk.run(&["session", "start", "--name", "other", "--pid", &pid, "--program", "codex", "--as", "coder"]);
     let session = Session::new(&desk, "run-1", "claude-code");
     let text = session.says("session-start").expect("why not");
-    assert!(text.contains("coder runs already, as session other (pid "), "{text}");
+    assert!(text.contains("coder already runs as session other (pid "), "{text}");
     assert!(text.contains(&format!("pid {pid}, codex on")), "{text}");
     assert!(
         text.contains("--take-over") && text.contains("--own-name") && text.contains("session close other"),
@@ -399,18 +399,18 @@ fn a_name_runs_once_and_who_is_gone_or_the_same_process_gives_way() {
     other.kill().unwrap();
     other.wait().unwrap();
     let text = session.says("session-start").expect("the facts");
-    assert!(text.contains("You are coder") && text.contains("in place of session other"), "{text}");
+    assert!(text.contains("You are coder") && text.contains("It replaces session other"), "{text}");
 
     // Cleared: the same process goes on with another conversation, and with what it holds.
     desk.run(&["claim", "1", "--as", "coder", "--session", "run-1"]);
     assert_eq!(session.hook_with("session-end", &json!({ "reason": "clear" })), None);
     let cleared = Session::new(&desk, "run-2", "claude-code");
     let text = cleared.says("session-start").expect("the facts");
-    assert!(text.contains("session run-2") && text.contains("in place of session run-1"), "{text}");
+    assert!(text.contains("session run-2") && text.contains("It replaces session run-1"), "{text}");
     assert!(text.contains("You hold #1") && text.contains("poste done 1 --token "), "{text}");
     // The one before runs no more, and hears that once.
     let text = session.says("tool").expect("that it is over");
-    assert!(text.contains("goes on as session run-2"), "{text}");
+    assert!(text.contains("now has session run-2"), "{text}");
     assert_eq!(session.hook("tool"), None);
 
     // Closed and resumed: the same session goes on.
@@ -629,7 +629,7 @@ fn spoilt(name: &str, spoil: impl Fn(&Path)) {
     session.hook("session-start");
     spoil(&desk.office());
     let text = session.says("session-start").unwrap_or_else(|| panic!("{name}: it is said"));
-    assert!(text.contains("cannot be looked after") && text.contains("poste doctor"), "{name}: {text}");
+    assert!(text.contains("cannot use the mail") && text.contains("poste doctor"), "{name}: {text}");
     for moment in ["session-start", "tool", "prompt", "stop", "session-end", "wait"] {
         assert_eq!(session.hook(moment), None, "{name}, {moment}: once is enough");
     }
@@ -717,7 +717,7 @@ fn an_office_that_can_only_be_read_is_told_of_once() {
     }
     fs::set_permissions(desk.office(), fs::Permissions::from_mode(0o500)).unwrap();
     let said = hook("session-start").expect("it is said");
-    assert!(session.context(&said).contains("cannot be looked after"), "{said}");
+    assert!(session.context(&said).contains("cannot use the mail"), "{said}");
     for moment in ["session-start", "tool", "prompt", "stop", "session-end", "wait"] {
         assert_eq!(hook(moment), None, "{moment}");
     }
@@ -751,7 +751,7 @@ fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
     assert!(session.context(&said).contains("The disk is full"), "{said}");
     fs::set_permissions(&live, fs::Permissions::from_mode(0o700)).unwrap();
     let stop = hook("stop", &again).expect("urgent mail waits");
-    assert!(session.hold(&stop).contains("(said 2 of 3 times)"), "{stop}");
+    assert!(session.hold(&stop).contains("(reminder 2 of 3)"), "{stop}");
 }
 
 #[test]

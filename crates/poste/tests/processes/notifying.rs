@@ -130,8 +130,8 @@ fn an_endpoint_that_fails_hangs_and_comes_back_gets_each_alert_once() {
     assert_eq!(effective(&endpoint.taken()), sent, "in their order");
     until("nothing is under way", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     let lines = watching.interrupt();
-    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "it answered with HTTP 503"));
-    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "it did not answer in time"));
+    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "the server answered with HTTP 503"));
+    assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "the server did not answer in time"));
     endpoint.received().iter().for_each(check_signature);
     let status = desk.json(&["watch", "status"]);
     assert_eq!(
@@ -208,7 +208,7 @@ fn what_cannot_be_told_is_a_dead_letter_and_somebody_is_alerted() {
         dead["letters"].as_array().unwrap().iter().map(|letter| letter["message"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [first, second]);
     assert_eq!(dead["letters"][0]["attempts"], 2);
-    assert!(dead["letters"][0]["error"].as_str().unwrap().starts_with("it answered with HTTP 500"), "{dead}");
+    assert!(dead["letters"][0]["error"].as_str().unwrap().starts_with("the server answered with HTTP 500"), "{dead}");
     assert_eq!(desk.pending("anna"), 1, "one alert for a row of them");
     once(true);
     // The other rule tells of the alert, the broken one does not tell of itself.
@@ -409,7 +409,7 @@ fn a_rule_stops_at_so_many_messages_within_a_minute() {
     let problems: Vec<&str> =
         lines.iter().filter(|line| line["what"] == "problem").filter_map(|line| line["why"].as_str()).collect();
     assert_eq!(problems.len(), 1, "{lines:?}");
-    assert!(problems[0].starts_with("it told of 3 messages within a minute and stops for"), "{problems:?}");
+    assert!(problems[0].starts_with("reported 3 messages within a minute and pauses for"), "{problems:?}");
     // Nothing is lost: whoever comes next goes on.
     desk.run(&["watch", "--once"]);
     assert_eq!(told(), 5);

@@ -387,8 +387,8 @@ fn while_the_office_cannot_be_written_the_answer_waits() {
 #[test]
 fn what_cannot_be_started_is_told_and_counts_as_a_try() {
     for (config, told) in [
-        ("run = [\"no-such-program\"]", "the program no-such-program is not found"),
-        ("run = [\"/bin/true\"]\nfolder = \"nowhere\"", "to run in is not there"),
+        ("run = [\"no-such-program\"]", "program not found: no-such-program"),
+        ("run = [\"/bin/true\"]\nfolder = \"nowhere\"", "working folder not found: "),
         ("run = [\"/bin/true\"]\nworktree = true", "git"),
     ] {
         let stage = Stage::running(config);
@@ -684,7 +684,7 @@ fn a_copied_office_leaves_the_runs_of_the_original_alone() {
     assert_eq!(run::sweep(&mut copy, None).unwrap(), run::Swept::default());
     let stop = stage.desk.command(&["dispatch", "stop", &run, "--office", path.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8_lossy(&stop.stderr).into_owned();
-    assert!(!stop.status.success() && said.contains("where it must be stopped"), "{said}");
+    assert!(!stop.status.success() && said.contains("stop it there"), "{said}");
     // In the copy nobody keeps its lease, and a run that lost its message is over.
     until("the end of the run in the copy", || {
         copy.settle().unwrap();

@@ -366,7 +366,7 @@ fn a_folder_of_the_repository_that_is_a_link_out_of_it_is_not_run_in() {
     let number = stage.ask();
     let delivery = stage.ran(&number);
     assert_eq!(delivery["state"], "pending");
-    assert!(delivery.to_string().contains("not within the project"), "{delivery}");
+    assert!(delivery.to_string().contains("outside of the project"), "{delivery}");
 }
 
 #[test]

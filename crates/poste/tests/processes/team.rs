@@ -186,7 +186,7 @@ fn whoever_does_not_stop_is_ended_and_what_it_held_comes_back() {
     let run = crew.status("coder")["runs"][0]["run"].as_str().expect("a run").to_owned();
     let itself = crew.command(&["team", "stop", "coder", "--as", "lead"]).env("POSTE_RUN", run).output().unwrap();
     assert_eq!(itself.status.code(), Some(4));
-    assert!(String::from_utf8_lossy(&itself.stderr).contains("coder is what runs this command"));
+    assert!(String::from_utf8_lossy(&itself.stderr).contains("this command runs as coder"));
     let stopped = crew.stop(&["coder", "--within", "500ms", "--reason", "Too slow"]);
     assert_eq!((&stopped["how"], &stopped["returned"][0].to_string()), (&"forced".into(), &number));
     crew.expect_nobody();
@@ -225,7 +225,7 @@ fn a_no_is_heard_unless_force_is_meant() {
     let output = crew.output(&["team", "stop", "coder", "--within", "20s", "--as", "lead"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(12), "{said}");
-    assert!(said.contains("goes on: it said no") && said.contains("The release is half done"), "{said}");
+    assert!(said.contains("still running: it refused") && said.contains("The release is half done"), "{said}");
     until("that it goes on", || crew.state("coder") == "idle");
     let stopped = crew.stop(&["coder", "--within", "1s", "--force"]);
     assert_eq!(stopped["how"], "forced");
@@ -250,8 +250,8 @@ fn mail_to_who_is_stopped_waits_and_its_sender_knows() {
             inbox["messages"].as_array().unwrap().iter().map(|item| item["subject"].as_str().unwrap().to_owned());
         subjects.collect::<Vec<String>>()
     };
-    assert_eq!(notices("anna"), [format!("#{first} to coder waits: whom it is for is stopped")]);
-    assert_eq!(notices("lead"), [format!("#{before} to coder waits: whom it is for is stopped")]);
+    assert_eq!(notices("anna"), [format!("#{first} to coder is waiting: its recipient is stopped")]);
+    assert_eq!(notices("lead"), [format!("#{before} to coder is waiting: its recipient is stopped")]);
     let up = crew.json(&["team", "up", "coder"])["team"][0].clone();
     assert_eq!((&up["how"], &up["resumed"]), (&"ready".into(), &true.into()));
     assert!(crew.dispatch("coder", &[&before]).wait().unwrap().success());
@@ -272,7 +272,7 @@ fn who_works_is_seen_to_and_who_is_stuck_is_told_of_once() {
     assert!(!crew.desk.run(&["team", "logs", "coder"]).contains('\u{1b}'));
     assert_eq!(crew.alerts(), Vec::<String>::new(), "nothing is wrong yet");
     until("that it is stuck", || crew.state("coder") == "stuck");
-    assert!(crew.status("coder")["why"].as_str().unwrap().contains("printed nothing"));
+    assert!(crew.status("coder")["why"].as_str().unwrap().contains("no output"));
     let told = crew.alerts();
     assert_eq!(told.len(), 1);
     assert_eq!(crew.alerts(), Vec::<String>::new(), "told once");
@@ -294,7 +294,7 @@ fn a_teammate_whose_supervisor_died_is_not_said_to_work() {
     child.kill().unwrap();
     child.wait().unwrap();
     let status = crew.status("coder");
-    assert_eq!((&status["state"], &status["why"]), (&"stuck".into(), &"what watched over it is gone".into()));
+    assert_eq!((&status["state"], &status["why"]), (&"stuck".into(), &"its supervisor has died".into()));
     let stopped = crew.stop(&["coder", "--within", "0s"]);
     assert_eq!(stopped["how"], "finished", "there was nobody to end: {stopped}");
     assert_eq!((crew.state("coder").as_str(), crew.delivery(&number)["state"].as_str()), ("stopped", Some("pending")));

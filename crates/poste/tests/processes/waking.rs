@@ -119,7 +119,7 @@ fn codex_is_asked_to_queue_the_line() {
     let folder = team.desk.folder.path().to_owned();
     team.desk.run(&["send", "coder", "Look", "--type", "message", "--as", "lead"]);
     let (code, answer) = team.wake("coder");
-    assert_eq!(Team::tried(&answer), ["codex-queue failed: the program codex is not found"]);
+    assert_eq!(Team::tried(&answer), ["codex-queue failed: program not found: codex"]);
     assert_eq!(code, Some(3));
     script(&folder, "codex", "echo 'thread is not loaded' >&2; exit 1");
     let (_, answer) = team.wake("coder");
@@ -152,7 +152,7 @@ fn a_way_that_hangs_is_given_up_and_the_next_one_is_tried() {
     let (code, answer) = team.wake("coder");
     assert_eq!(code, Some(0));
     let tried = Team::tried(&answer);
-    assert_eq!(tried, ["codex-queue failed: codex queue did not end within 5 s", "command requested: "]);
+    assert_eq!(tried, ["codex-queue failed: codex queue timed out after 5 s", "command requested: "]);
     assert!(start.elapsed() < Duration::from_secs(60));
     assert_eq!(fs::read_to_string(folder.join("notify.args")).expect("it ran"), "coder\n1\n2\n");
     assert_eq!(team.wakes(2), [pair("codex-queue", "failed"), pair("command", "requested")]);
@@ -380,10 +380,10 @@ fn where_there_is_no_way_the_reason_is_written_down() {
     let mut team = Team::new(|_| Reach::default());
     team.desk.run(&["send", "coder", "One", "--as", "lead"]);
     let told = |team: &Team| Team::tried(&team.wake("1").1);
-    assert_eq!(told(&team), ["none failed: its session run-1 tells of no way to reach it"]);
+    assert_eq!(told(&team), ["none failed: its session run-1 reports no way to reach it"]);
     team.program.kill().expect("ended");
     team.program.wait().expect("ended");
-    assert_eq!(told(&team), ["none failed: the process of its session run-1 is gone"]);
+    assert_eq!(told(&team), ["none failed: the process of its session run-1 has ended"]);
     team.desk.run(&["session", "close", "run-1", "--as", "coder"]);
     assert_eq!(told(&team), ["none failed: it has no live session"]);
     assert_eq!(team.wakes(1).len(), 3);
@@ -410,6 +410,6 @@ fn a_send_is_not_held_up_by_a_way_that_hangs() {
     assert!(!fs::read_to_string(folder.join("codex.pid")).is_ok_and(ends), "it waited for the end of it");
     until("the record", || team.wakes(1) == [pair("codex-queue", "failed")]);
     let reason = team.desk.json(&["track", "1"])["deliveries"][0]["wakes"][0]["reason"].clone();
-    assert_eq!(reason, "codex queue did not end within 5 s");
+    assert_eq!(reason, "codex queue timed out after 5 s");
     team.desk.verify();
 }

@@ -332,5 +332,5 @@ fn one_definition_that_cannot_be_read_hides_no_other() {
     assert!(listed.contains(&"digest".to_owned()), "{listed:?}");
     let lint = desk.command(&["workflow", "lint"]).output().unwrap();
     let said = String::from_utf8_lossy(&lint.stdout).into_owned();
-    assert!(said.contains("folder.toml: it is no file") && said.contains("digest.yaml"), "{said}");
+    assert!(said.contains("folder.toml: it is not a file") && said.contains("digest.yaml"), "{said}");
 }

@@ -35,25 +35,22 @@ fn a_gate_is_read_whole() {
 fn every_mistake_is_named_with_its_line() {
     for (lines, expected) in [
         ("exists = true\nexits = true\n", "line 5: [[gate]]: unknown key \"exits\"; did you mean exists?"),
-        ("exists = \"yes\"\n", "line 4: gate.exists: it is true or false, not a TOML string"),
+        ("exists = \"yes\"\n", "line 4: gate.exists: must be true or false, not a TOML string"),
         ("", "gate draft: it checks nothing"),
         ("exists = false\n", "gate draft: it checks nothing"),
-        ("command = \"a b\"\n", "line 4: gate.command: it is a list of words"),
+        ("command = \"a b\"\n", "line 4: gate.command: must be a list of words"),
         ("command = []\n", "gate.command: it has no word"),
         ("command = [\"\"]\n", "gate.command: it is empty"),
-        ("command = [\"a\", 3]\n", "it is a text, not a TOML integer"),
-        (
-            "command = [\"a\", \"{artefact}\"]\n",
-            "nothing is put in the place of \"{artefact}\"; did you mean {artifact}?",
-        ),
-        ("command = [\"a\"]\nshell = \"b\"\n", "one of them is enough"),
+        ("command = [\"a\", 3]\n", "must be a string, not a TOML integer"),
+        ("command = [\"a\", \"{artefact}\"]\n", "unknown placeholder \"{artefact}\"; did you mean {artifact}?"),
+        ("command = [\"a\"]\nshell = \"b\"\n", "use only one"),
         ("shell = \"check {artifact}\"\n", "write \"$POSTE_ARTIFACT\", not {artifact}"),
-        ("exists = true\ntimeout = \"5s\"\n", "a timeout is for a command"),
-        ("command = [\"a\"]\ntimeout = \"2h\"\n", "gate.timeout: it is a length of time from \"1s\" to \"1h\""),
+        ("exists = true\ntimeout = \"5s\"\n", "timeout needs command"),
+        ("command = [\"a\"]\ntimeout = \"2h\"\n", "gate.timeout: must be a duration from \"1s\" to \"1h\""),
         ("size_min = 5\nsize_max = 4\n", "size_min is larger than size_max"),
-        ("size_min = -1\n", "gate.size_min: it is a number from 0"),
-        ("name_matches = \"[a\"\n", "name_matches is no pattern"),
-        ("exists = true\nstep = \"edit\"\n", "a step is one of a workflow"),
+        ("size_min = -1\n", "gate.size_min: must be a number from 0"),
+        ("name_matches = \"[a\"\n", "name_matches is not a valid pattern"),
+        ("exists = true\nstep = \"edit\"\n", "step needs workflow"),
         ("exists = true\nstep = \"a b\"\n", "gate.step: "),
     ] {
         let found = problems(&format!("{DRAFT}{lines}"));
@@ -63,10 +60,7 @@ fn every_mistake_is_named_with_its_line() {
     assert_eq!(problems(&twice), ["line 5: gate draft: the name is taken by another gate"]);
     for (text, expected) in [
         ("[[gate]]\ntype = \"alert\"\nexists = true\n", "line 1: gate: it has no name"),
-        (
-            "[[gate]]\nname = \"a\"\nexists = true\n",
-            "line 1: gate a: it does not say for which type, or for which workflow",
-        ),
+        ("[[gate]]\nname = \"a\"\nexists = true\n", "line 1: gate a: it has neither type nor workflow"),
         ("[gate]\nname = \"a\"\n", "line 1: gate is a list: write [[gate]]"),
         ("gate = [1]\n", "line 1: gate is a list of sections: write [[gate]]"),
         ("[[gates]]\nname = \"a\"\n", "line 1: unknown section \"gates\"; did you mean gate?"),
@@ -106,5 +100,5 @@ fn the_machine_has_gates_of_its_own() {
     assert!(check_local(&format!("{DRAFT}exists = true\n")).is_empty());
     let wrong: Vec<String> = check_local("[[gate]]\nname = \"a\"\n").iter().map(ToString::to_string).collect();
     assert!(wrong.iter().any(|problem| problem.contains("it checks nothing")), "{wrong:?}");
-    assert!(check_local("[delivery]\n")[0].message.contains("belongs into poste.toml"));
+    assert!(check_local("[delivery]\n")[0].message.contains("belongs in poste.toml"));
 }

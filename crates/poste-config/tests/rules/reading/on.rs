@@ -55,11 +55,11 @@ fn no_secret_stands_in_a_file_and_none_in_an_error() {
         (format!("handler = \"slack\"\nurl = \"https://hooks.example.org/{literal}\"\n"), "url_env or url_file"),
         (
             format!("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"https://u:{literal}@example.org\"\n"),
-            "url has a secret in it",
+            "url contains a secret",
         ),
         (
             format!("handler = \"email\"\nserver = \"h\"\npassword = \"{literal}\"\n"),
-            "line 6: on.password: a secret does not belong into a file; name its place: password_env or password_file",
+            "line 6: on.password: a secret does not belong in a file; name its place: password_env or password_file",
         ),
     ] {
         for found in [problems(&format!("{PAGER}{lines}")), {
@@ -76,19 +76,22 @@ fn no_secret_stands_in_a_file_and_none_in_an_error() {
 fn every_mistake_is_named() {
     for (lines, expected) in [
         ("", "on pager: it has no handler"),
-        ("handler = \"pigeon\"\n", "line 4: on.handler: it is"),
-        ("handler = \"log\"\nchat = \"1\"\n", "chat is none of the keys of log"),
-        ("handler = \"log\"\ncommand = [\"x\"]\n", "command is none of the keys of log"),
+        ("handler = \"pigeon\"\n", "line 4: on.handler: must be"),
+        ("handler = \"log\"\nchat = \"1\"\n", "chat is not a key of log"),
+        ("handler = \"log\"\ncommand = [\"x\"]\n", "command is not a key of log"),
         ("handler = \"log\"\ntexd = \"x\"\n", "line 5: [[on]]: unknown key \"texd\"; did you mean text?"),
-        ("handler = \"log\"\ntext = \"(\"\n", "text is no regular expression"),
-        ("handler = \"log\"\ntext = \"\\\\w{500}{500}\"\n", "text is no regular expression"),
+        ("handler = \"log\"\ntext = \"(\"\n", "text is not a valid regular expression"),
+        ("handler = \"log\"\ntext = \"\\\\w{500}{500}\"\n", "text is not a valid regular expression"),
         ("handler = \"log\"\nfrom = \"A B\"\n", "on pager: from:"),
         ("handler = \"log\"\ntimeout = \"1h\"\n", "line 5: on.timeout"),
         ("handler = \"exec\"\n", "exec needs command"),
-        ("handler = \"exec\"\ncommand = [\"x\", \"{subject}\"]\n", "nothing is put in the place of"),
+        ("handler = \"exec\"\ncommand = [\"x\", \"{subject}\"]\n", "unknown placeholder"),
         ("handler = \"webhook\"\nsecret_env = \"W\"\n", "webhook needs url"),
-        ("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"ftp://x\"\n", "begins with https://"),
-        ("handler = \"email\"\nserver = \"h\"\nsender = \"a b@c\"\nrecipients = \"x@y\"\n", "no address of the form"),
+        ("handler = \"webhook\"\nsecret_env = \"W\"\nurl = \"ftp://x\"\n", "begin with https://"),
+        (
+            "handler = \"email\"\nserver = \"h\"\nsender = \"a b@c\"\nrecipients = \"x@y\"\n",
+            "not an address of the form",
+        ),
         (
             "handler = \"email\"\nserver = \"h\"\nsender = \"a@c\"\nrecipients = \"x@y\"\ntls = \"none\"\nuser = \"u\"\n\
              password_env = \"P\"\n",
@@ -98,7 +101,7 @@ fn every_mistake_is_named() {
         let found = problems(&format!("{PAGER}{lines}"));
         assert!(found.iter().any(|problem| problem.contains(expected)), "{lines}: {found:?}");
     }
-    assert!(problems("[[on]]\nname = \"all\"\nhandler = \"log\"\n")[0].contains("for which mail"));
+    assert!(problems("[[on]]\nname = \"all\"\nhandler = \"log\"\n")[0].contains("has no condition"));
     assert!(problems("[[on]]\ntype = \"alert\"\nhandler = \"log\"\n")[0].contains("no name"));
     let nameless = problems("[[on]]\ntype = \"alert\"\nhandler = \"pigeon\"\n");
     assert!(nameless.iter().any(|problem| problem.contains("no name")) && nameless.len() == 2, "{nameless:?}");

@@ -65,7 +65,7 @@ fn every_problem_is_named_with_its_line() {
     let lines: Vec<usize> = problems.iter().filter_map(|problem| problem.line).collect();
     assert_eq!(lines, [2, 3, 4, 6, 8, 9, 10], "{problems:#?}");
     assert_eq!(problems[1].column, Some(9));
-    assert_eq!(problems[1].message, "delivery.lease: it is a length of time from \"1s\" to \"24h\"");
+    assert_eq!(problems[1].message, "delivery.lease: must be a duration from \"1s\" to \"24h\"");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn takes(name: &str) -> Takes {
 fn typed_values_are_held_to_their_range() {
     let lease = takes("lease");
     assert_eq!(lease.parse("20m"), Ok(Value::Length(1_200_000)));
-    assert_eq!(lease.parse("2d").unwrap_err(), "it is a length of time from \"1s\" to \"24h\"");
+    assert_eq!(lease.parse("2d").unwrap_err(), "must be a duration from \"1s\" to \"24h\"");
     let attempts = takes("max_attempts");
     for bad in ["0", "1001", "-1", "3.5", "three", ""] {
         assert!(attempts.parse(bad).is_err(), "{bad}");

@@ -1,4 +1,4 @@
-//! What a model fills in where a tool is more than its verbs, and what comes back. The comments are what it reads.
+//! Arguments and answers of tools that do more than call a verb. Models read the comments of the fields.
 
 use schemars::JsonSchema;
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 #[schemars(extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct CheckInbox {
-    /// Only what you were not shown
+    /// Only mail not shown to you
     pub(super) unread: Option<bool>,
     pub(super) r#type: Option<String>,
     pub(super) from: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct ReadMessage {
 #[schemars(extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct ClaimWork {
-    /// Otherwise the most urgent
+    /// Default: the most urgent
     pub(super) number: Option<i64>,
     pub(super) r#type: Option<String>,
     /// 30m
@@ -39,7 +39,7 @@ pub(super) struct ClaimWork {
 #[schemars(extend("additionalProperties" = false))]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct WaitForMail {
-    /// Otherwise 45
+    /// Default: 45
     pub(super) seconds: Option<i64>,
     pub(super) r#type: Option<String>,
     pub(super) from: Option<String>,

@@ -1,4 +1,4 @@
-//! Tools that put messages before the model: what fits its budget is shown, and only that counts as shown.
+//! Tools that show messages to the model: as many as fit its budget, and only those count as shown.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(super) fn check_inbox(
     _: &Call,
 ) -> Result<Reply> {
     const LINES_MAX: usize = 500;
-    /// Fewer than any line costs: what could not be shown is not looked up.
+    /// Fewer than any line costs, so that lines that cannot be shown are not looked up.
     const LINE_TOKENS_MIN: usize = 25;
     let budget = render::budget(max_tokens(&mut arguments));
     arguments.insert("limit".to_owned(), json!((budget / LINE_TOKENS_MIN).min(LINES_MAX)));
@@ -50,7 +50,7 @@ pub(super) fn read_message(
     let next = match (view.asks_work, view.wants_response) {
         (true, _) => format!("claim_work number={number}, do it, then finish_work"),
         (false, true) => format!("reply number={number}"),
-        (false, false) => format!("nothing is asked of you; office action=ack number={number} ends it"),
+        (false, false) => format!("no action needed; office action=ack number={number} ends it"),
     };
     let rows = json!({ "messages": [render::message_row(&view)] });
     Ok(Reply { marks: answered.marks, ..Reply::new(text, Some(next), rows) })
@@ -69,7 +69,7 @@ pub(super) fn claim_work(
     for claim in &claimed.claims {
         let number = claim.message.number;
         connection.remember_claim(number, claimed.token);
-        lines.push(format!("#{number} is yours until {}, longer while you call tools", claim.lease_until));
+        lines.push(format!("#{number} is yours until {}; tool calls extend that", claim.lease_until));
     }
     lines.extend(connection.texts(&answered.warnings).into_iter().map(|warning| format!("warning: {warning}")));
     let next = connection.texts(&answered.next).first().map(|next| format!("do it, then {next}"));
@@ -96,12 +96,12 @@ pub(super) fn wait_for_mail(
     let input = filled::<wait::Input>(Value::Object(arguments))?;
     let mut answered = connection.call(own, input.clone())?;
     if answered.answer.news.messages.is_empty() && !patience.is_zero() {
-        answered = until_there(connection, own, call, input, answered, Waiting { begun, patience })?;
+        answered = wait_until_mail(connection, own, call, input, answered, Waiting { begun, patience })?;
     }
     let views = answered.answer.news.messages;
     if views.is_empty() {
-        let text = format!("nothing new came in {} s", begun.elapsed().as_secs());
-        let next = "go on with your work, or wait_for_mail again".to_owned();
+        let text = format!("no new mail in {} s", begun.elapsed().as_secs());
+        let next = "continue your work, or wait_for_mail again".to_owned();
         return Ok(Reply::new(text, Some(next), json!({ "messages": [] })));
     }
     let (text, shown) = render::messages(connection.ids(), &views, budget);
@@ -114,16 +114,16 @@ pub(super) fn wait_for_mail(
     Ok(Reply { marks: only_shown(answered.marks, &shown), ..reply })
 }
 
-/// How long somebody waits.
+/// Since when, and how long, a call waits.
 #[derive(Clone, Copy)]
 struct Waiting {
     begun: Instant,
     patience: Duration,
 }
 
-/// Asks again whenever mail may have come, until there is some, nobody waits any more, or the time is up. Now and then the
-/// client is told that it still waits, and what the session holds is kept.
-fn until_there(
+/// Looks again whenever mail may have come, until there is some, the call is cancelled or the time is up. Now and then
+/// it reports progress and extends the leases of the session.
+fn wait_until_mail(
     connection: &Connection,
     own: &Identity,
     call: &Call,
@@ -153,13 +153,13 @@ fn until_there(
                 return Ok(answered);
             }
             progress();
-            // That it is not kept now stops nobody.
+            // If a lease cannot be extended now, waiting continues.
             drop(connection.arrive());
         }
     })
 }
 
-/// Only what was really put before the model counts as shown.
+/// Only what was really printed for the model counts as shown.
 fn only_shown(marks: Vec<Mark>, shown: &[MessageNo]) -> Vec<Mark> {
     let only = |mark| match mark {
         Mark::Shown(numbers) => {

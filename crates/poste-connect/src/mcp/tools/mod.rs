@@ -1,4 +1,4 @@
-//! The tools: verbs under names that people know, with the fields a model fills in. A model may see nothing else.
+//! The tools: verbs under common names, with the fields a model fills in. A model may see nothing else of Poste.
 
 mod inputs;
 mod mail;
@@ -18,13 +18,13 @@ pub(super) use self::offer::{Called, Tool};
 use self::offer::{Calls, Effect, Offer, Own, Shows};
 pub(super) use self::shared::show_context;
 
-/// What is offered: few tools that do the daily work, or all there are.
+/// Which tools are offered: those for daily work, or all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Ten tools
     #[default]
     Core,
-    /// Those and tools for decisions, reservations and agreements
+    /// These, and tools for decisions, reservations and agreements
     Full,
 }
 
@@ -32,12 +32,12 @@ pub(super) fn of(profile: Profile) -> Vec<&'static Tool> {
     TOOLS.iter().filter(|tool| tool.is_core || profile == Profile::Full).collect()
 }
 
-/// The tool that offers a verb, and how it is chosen there.
+/// The tool that offers a verb, and the offer.
 pub(super) fn offering(verb: &str) -> Option<(&'static Tool, &'static Offer)> {
     TOOLS.iter().find_map(|tool| Some((tool, tool.offers.iter().find(|offer| offer.verb == verb)?)))
 }
 
-/// The verbs whose answers are told as people read them: those of tools, and of resources.
+/// The verbs whose answers are shown as text, by tools and by resources.
 pub fn verbs_with_text() -> Vec<&'static str> {
     let offers = TOOLS.iter().flat_map(|tool| &tool.offers).filter(|offer| offer.has_text());
     let mut verbs: Vec<&str> = offers.map(|offer| offer.verb).collect();
@@ -65,23 +65,23 @@ macro_rules! tools {
 
 tools! {
     send_message: Adds, true, None,
-        "Send mail to another agent, a role or everybody. It is kept until they deal with it; type question or directive asks for something.",
+        "Send mail to another agent, a role or everyone. It is kept until handled; type question asks for an answer, directive for work.",
         [Offer::of::<send::Input>(
             "",
             &["to", "subject", "body", "type", "priority", "wants_response", "respond_by", "files=artifacts", "id"],
             Shows::Own,
         )];
     check_inbox: Reads, true, Some(Own { input: schema::object::<inputs::CheckInbox>, run: mail::check_inbox }),
-        "List the mail that waits for you, most urgent first: numbers, senders, subjects. Marks nothing as read.",
+        "List your pending mail, most urgent first: numbers, senders, subjects. Marks nothing as read.",
         [Offer::silent::<inbox::Input>(&["unread", "type", "from"])];
     read_message: Settles, true, Some(Own { input: schema::object::<inputs::ReadMessage>, run: mail::read_message }),
-        "Read one message whole, and have it marked as shown to you.",
+        "Read one message in full, and mark it as shown to you.",
         [Offer::silent::<read::Input>(&["number"])];
     claim_work: Adds, true, Some(Own { input: schema::object::<inputs::ClaimWork>, run: mail::claim_work }),
-        "Take a message to work on before you start, so that nobody else does. It stays yours while you call tools; end it with finish_work.",
+        "Claim a message before you work on it, so that no other agent does. It stays yours while you call tools; end it with finish_work.",
         [Offer::silent::<claim::Input>(&["number", "type", "lease"])];
     finish_work by outcome: Settles, true, None,
-        "End what you claimed: done with a summary, fail with the reason, release to give it back, extend to keep it longer.",
+        "End a claim: done with a summary, fail with the reason, release to give it back, extend to keep it longer.",
         [
             Offer::of::<done::Input>("done", &["number", "summary", "result", "files"], Shows::Own),
             Offer::of::<fail::Input>("fail", &["number", "summary=reason", "retry"], Shows::Own),
@@ -89,13 +89,13 @@ tools! {
             Offer::of::<extend::Input>("extend", &["number", "lease"], Shows::Own),
         ];
     reply: Adds, true, None,
-        "Answer a message; its sender gets it, and whoever waits for the answer is woken.",
+        "Answer a message; its sender gets the answer, and is woken if it waits for it.",
         [Offer::of::<reply::Input>("", &["number", "body", "done", "wants_response", "files=artifacts"], Shows::Own)];
     wait_for_mail: Settles, true, Some(Own { input: schema::object::<inputs::WaitForMail>, run: mail::wait_for_mail }),
-        "Wait until new mail comes, and read it. Returns at once if there is some.",
+        "Wait for new mail, and read it. Returns at once if there is some.",
         [Offer::silent::<wait::Input>(&["type", "from"])];
     context by action: Adds, true, None,
-        "Read and write the documents that agents of this project share, such as decisions and contracts. Versions are kept; replace needs the version it was made from.",
+        "Read and write the documents that agents of this project share, such as decisions and contracts. Versions are kept; replace needs the version it is based on.",
         [
             Offer::of::<context::list::Input>("list", &[], Shows::Others),
             Offer::with::<context::show::Input>("show", &["name"], Shows::Others, |connection, own, input, _| {
@@ -120,7 +120,7 @@ tools! {
             Offer::of::<handoff::list::Input>("list", &[], Shows::Others),
         ];
     office by action: Adds, true, None,
-        "Take a name, see who is here, follow or search messages, note something in your session or close it.",
+        "Take a name, list agents, track or search messages, write a note to your session or close it.",
         [
             Offer::taking::<name::Input>(
                 register::Input::NAME,
@@ -143,23 +143,23 @@ tools! {
         "Ask for a decision with choices and a deadline.",
         [Offer::of::<ask::Input>("", &["to", "question=subject", "body", "choices", "deadline=by", "default"], Shows::Others)];
     approvals: Reads, false, None,
-        "List the decisions that are asked for.",
+        "List the decisions asked for.",
         [Offer::of::<approvals::Input>("", &["mine", "asked", "all"], Shows::Others)];
     decide by decision: Settles, false, None,
-        "Decide a question you were asked: approve, with one of its choices if it has others, or deny.",
+        "Decide a question you were asked: approve, with a choice if it has its own, or deny.",
         [
             Offer::of::<approve::Input>("approve", &["number", "choice", "reason=note"], Shows::Others),
             Offer::of::<deny::Input>("deny", &["number", "reason"], Shows::Others),
         ];
     reserve by action: Adds, false, None,
-        "Reserve paths you work on, so that nobody else changes them meanwhile, or free them.",
+        "Reserve paths you work on, so that no other agent changes them, or free them.",
         [
             Offer::of::<reservation::reserve::Input>("reserve", &["patterns", "reason=why"], Shows::Others),
             Offer::of::<reservation::release::Input>("release", &["patterns"], Shows::Others),
             Offer::of::<reservation::list::Input>("list", &[], Shows::Others),
         ];
     agree: Adds, false, None,
-        "Agree on a proposal that several agents have to agree on.",
+        "Agree to a proposal that several agents have to agree on.",
         [Offer::of::<agree::Input>("", &["number", "note", "context"], Shows::Others)];
 }
 

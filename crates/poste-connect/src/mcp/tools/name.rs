@@ -1,4 +1,4 @@
-//! How a session takes a name. Who it speaks for belongs to the process: a name that was taken is not changed here.
+//! How a session takes a name. The agent belongs to the process: a name that was taken is not changed here.
 
 use poste_core::store::processes;
 use poste_core::text::{Name, Session, Word};
@@ -16,7 +16,7 @@ use crate::mcp::Call;
 use crate::mcp::connection::Connection;
 use crate::station;
 
-/// What is asked for with a name.
+/// The arguments of `office action=register`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
@@ -27,27 +27,27 @@ pub(super) struct Input {
     /// The name is in use: take NAME-2
     #[serde(default)]
     own_name: bool,
-    /// The name is in use: go on in its place
+    /// The name is in use: take its place
     #[serde(default)]
     take_over: bool,
 }
 
-/// Registers a name, or takes one that is registered as it is, and starts a session that lives as long as the program above.
+/// Registers a name, or takes a registered one as it is, and starts a session that lasts as long as the program above.
 pub(super) fn register(connection: &Connection, own: &Identity, input: Value, call: &Call) -> Result<Called> {
     let input: Input = serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))?;
     if let Some(agent) = own.agent.as_ref().filter(|agent| **agent != input.name) {
-        let message = format!("this session speaks for {agent}; who it speaks for is not changed from here");
+        let message = format!("this session acts as {agent}, and no tool can change that");
         return Err(Error::refused(message).code("named"));
     }
     let known = connection.with_office(|open| Ok(open.office.agent(&input.name)?))?;
     if known.as_ref().is_some_and(|known| known.kind == AgentKind::Human) && own.agent.is_none() {
-        let message = format!("{} is a person, whose name is not taken from here", input.name);
+        let message = format!("{} is a person, and no tool can take that name", input.name);
         return Err(Error::refused(message).code("not_allowed").hint(
             "take a name of your own: office action=register name=NAME role=ROLE; a person registers at a terminal",
         ));
     }
     let is_registered = known.is_some_and(|known| known.is_active());
-    // Who is registered is taken as it is: another role would be another agent.
+    // A registered agent is taken as it is: another role would make it another agent.
     let is_taken_as_it_is = is_registered && own.agent.is_none();
     let named = Identity { agent: Some(input.name.clone()), session: own.session.clone() };
     let wanted = register_input(&input, is_registered, is_taken_as_it_is);
@@ -58,7 +58,7 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     }
     let started = connection.call(&named, session_input(connection, &input, call));
     connection.look_again();
-    let started = started.map_err(|error| other_ways(error, &input.name))?;
+    let started = started.map_err(|error| with_tool_hints(error, &input.name))?;
     let warnings = connection.texts(&started.warnings);
     Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
 }
@@ -75,7 +75,7 @@ fn register_input(input: &Input, is_registered: bool, as_it_is: bool) -> Value {
     }
 }
 
-/// The session has the program's own id, if that is known and no session of this office has it yet.
+/// The session gets the program's own id, if that is known and no session of this office has it yet.
 fn session_input(connection: &Connection, input: &Input, call: &Call) -> session::start::Input {
     let is_new = |id: &Session| {
         connection.with_office(|open| Ok(views::session(open.office.store(), id)?.is_none())).unwrap_or(false)
@@ -90,19 +90,19 @@ fn session_input(connection: &Connection, input: &Input, call: &Call) -> session
     }
 }
 
-/// A name that is in use: the ways on that can be gone from here.
-fn other_ways(error: Error, name: &Name) -> Error {
+/// The error for a name that is in use, with hints that name the tool.
+fn with_tool_hints(error: Error, name: &Name) -> Error {
     if error.code != Some("session_live") {
         return error;
     }
     Error::conflict(error.message)
         .code("session_live")
-        .hint(format!("run beside it under a name of its own: office action=register name={name} own_name=true"))
-        .hint(format!("or go on in its place, if that one is over: office action=register name={name} take_over=true"))
+        .hint(format!("run beside it under your own name: office action=register name={name} own_name=true"))
+        .hint(format!("or take its place, if it has ended: office action=register name={name} take_over=true"))
 }
 
-/// What the program calls the session it runs: Claude Code says it in the environment, Codex with each call, and of others the
-/// hooks that run below the same process have written it down. None of this is the model's to say.
+/// The program's own id of its session: Claude Code has it in the environment, Codex sends it with each call, and for
+/// others the hooks that run below the same process have stored it. The model cannot choose it.
 fn program_session(connection: &Connection, call: &Call) -> Option<Session> {
     let told = std::env::var("CLAUDE_CODE_SESSION_ID").ok().filter(|id| !id.is_empty());
     let with_call = || call.context().meta.get("sessionId").and_then(Value::as_str).map(ToOwned::to_owned);

@@ -1,4 +1,4 @@
-//! A tool is one verb or several: which fields of their inputs a model fills in, and how it is called.
+//! A tool offers one verb or several: which fields of their inputs a model fills in, and how they are called.
 
 use std::sync::OnceLock;
 
@@ -17,57 +17,57 @@ use crate::mcp::render::{self, Reply};
 
 /// A verb that a tool offers.
 pub(in crate::mcp) struct Offer {
-    /// The word a model chooses it by, where a tool offers several.
+    /// The word that selects it, if a tool offers several.
     pub choice: &'static str,
     pub verb: &'static str,
     /// The fields of its input that a model may fill in: `body`, or `files=artifacts` under another name.
     pub fields: &'static [&'static str],
     input: fn() -> Value,
-    /// The schema of its input, made when it is first asked for.
+    /// The schema of its input, made on first use.
     known: OnceLock<Value>,
     calls: Calls,
     shows: Shows,
 }
 
-/// How it is called.
+/// How a verb is called.
 pub(super) enum Calls {
-    /// Its answer is told as people read it.
+    /// Its answer is shown as text.
     Text,
     With(fn(&Connection, &Identity, Value, &Call) -> Result<Called>),
-    /// By the tool itself; it is listed for hints.
+    /// By the tool itself; it is only listed for hints.
     Tool,
 }
 
-/// What its answer is made of.
+/// What an answer consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
-    /// Poste's own words, which are few.
+    /// Poste's own text, which is short.
     Own,
-    /// Words of others, which stand in a fence.
+    /// Text of other agents, which is fenced.
     Others,
 }
 
-/// A verb that was called, as text.
+/// The answer of a verb, as text.
 #[derive(Debug, Default)]
 pub(in crate::mcp) struct Called {
     pub answer: Value,
     pub text: String,
-    /// All of the text stands in one fence.
+    /// Whether all of the text is in one fence.
     pub is_fenced: bool,
     pub next: Vec<String>,
     pub warnings: Vec<String>,
     pub marks: Vec<Mark>,
-    /// The answer tells of something that is not as it should be.
+    /// The error, if the call failed although it has an answer.
     pub failed: Option<Box<Error>>,
 }
 
 impl Offer {
-    /// One whose answer is told as people read it.
+    /// A verb whose answer is shown as text.
     pub(super) fn of<V: Verb>(choice: &'static str, fields: &'static [&'static str], shows: Shows) -> Self {
         Self::taking::<V>(V::NAME, choice, fields, shows, Calls::Text)
     }
 
-    /// One that is called or told in another way.
+    /// A verb that is called by a function of its own.
     pub(super) fn with<V: Verb>(
         choice: &'static str,
         fields: &'static [&'static str],
@@ -77,7 +77,7 @@ impl Offer {
         Self::taking::<V>(V::NAME, choice, fields, shows, Calls::With(call))
     }
 
-    /// One that takes more than its verb.
+    /// A verb whose tool takes another input than the verb.
     pub(super) fn taking<I: JsonSchema>(
         verb: &'static str,
         choice: &'static str,
@@ -88,7 +88,7 @@ impl Offer {
         Self { choice, verb, fields, input: schema::of::<I>, known: OnceLock::new(), calls, shows }
     }
 
-    /// One that a tool with an answer of its own calls by itself; it is listed for hints.
+    /// A verb that a tool with its own answer calls itself; it is only listed for hints.
     pub(super) fn silent<V: Verb>(fields: &'static [&'static str]) -> Self {
         Self::taking::<V>(V::NAME, "", fields, Shows::Own, Calls::Tool)
     }
@@ -116,24 +116,24 @@ impl Offer {
         self.known.get_or_init(self.input)
     }
 
-    /// The fields by the name a model knows and the one the verb has.
+    /// The fields, by their name in the tool and their name in the verb.
     fn names(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.fields.iter().map(|field| field.split_once('=').unwrap_or((field, field)))
     }
 
-    /// What a model calls a field of the verb.
+    /// The name in the tool of a field of the verb.
     pub(in crate::mcp) fn name_of(&self, verb_field: &str) -> Option<&'static str> {
         self.names().find(|(_, known)| *known == verb_field).map(|(name, _)| name)
     }
 
-    /// The input of the verb, of what a model filled in. What it did not is asked for by the name it knows.
+    /// The input of the verb, from the arguments of the tool. Errors use the names of the tool.
     fn input(&self, mut arguments: JsonObject) -> Result<Map<String, Value>> {
         let known = self.known();
         let mut input = Map::new();
         for (name, field) in self.names() {
             match arguments.remove(name).filter(|value| !value.is_null()) {
                 Some(mut value) => {
-                    // Where verbs share a field, each has it in its own type.
+                    // Verbs that share a field may have it in different types.
                     schema::take_as_meant(&schema::property(known, field), &mut value);
                     input.insert(field.to_owned(), value);
                 }
@@ -154,12 +154,12 @@ impl Offer {
     }
 }
 
-/// What was filled in, as the input of a verb.
+/// Parses the input of a verb.
 pub(super) fn filled<V: Verb + JsonSchema>(input: Value) -> Result<V> {
     serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// One tool: how it is told of, and the verbs it stands for.
+/// One tool: its definition, and the verbs it offers.
 pub(in crate::mcp) struct Tool {
     pub name: &'static str,
     pub(super) description: &'static str,
@@ -168,9 +168,9 @@ pub(in crate::mcp) struct Tool {
     /// The field that chooses between several verbs.
     pub(super) choice: &'static str,
     pub(super) offers: Vec<Offer>,
-    /// How a tool answers that is more than its verbs.
+    /// The input and answer of a tool that does more than call a verb.
     pub(super) own: Option<Own>,
-    /// The schema of what it takes, made when it is first asked for.
+    /// The schema of its arguments, made on first use.
     pub(super) takes: OnceLock<JsonObject>,
 }
 
@@ -186,12 +186,12 @@ impl std::fmt::Debug for Tool {
     }
 }
 
-/// What a tool may do to the office. Nothing it does reaches beyond it.
+/// What a tool may do to the office. No tool affects anything else.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Effect {
     Reads,
     Adds,
-    /// Doing it again changes nothing.
+    /// Repeating it changes nothing.
     Settles,
 }
 
@@ -210,7 +210,7 @@ impl Tool {
         definition
     }
 
-    /// What chooses one of several verbs: `action=show`.
+    /// The argument that selects one of several verbs: `action=show`.
     pub(in crate::mcp) fn choosing(&self, offer: &Offer) -> Option<String> {
         (self.offers.len() > 1).then(|| format!("{}={}", self.choice, offer.choice))
     }
@@ -295,7 +295,7 @@ impl Tool {
 
 const MAX_TOKENS: &str = "max_tokens";
 
-/// The message it is about, if it is about one.
+/// The number of the message that the answer is about, if there is one.
 fn numbered(called: &Called) -> Value {
     let number = called.answer.get("number").and_then(Value::as_u64);
     number.map_or(json!({}), |number| json!({ "number": number }))
@@ -305,7 +305,7 @@ fn next(called: &Called) -> Option<String> {
     (!called.next.is_empty()).then(|| called.next.join("; "))
 }
 
-/// A short answer in Poste's own words.
+/// A short answer of Poste's own text.
 fn said(called: Called) -> Reply {
     let mut lines = vec![called.text.trim_end().to_owned()];
     lines.extend(called.warnings.iter().map(|warning| format!("warning: {warning}")));
@@ -313,7 +313,7 @@ fn said(called: Called) -> Reply {
     Reply { marks: called.marks, ..reply }
 }
 
-/// An answer with words of others in it.
+/// An answer that contains text of other agents.
 fn printed(connection: &Connection, verb: &str, called: Called, budget: usize) -> Reply {
     let talk: usize = called.next.iter().chain(&called.warnings).map(|line| tokens::estimate(line)).sum();
     let room = budget.saturating_sub(talk);
@@ -326,12 +326,12 @@ fn printed(connection: &Connection, verb: &str, called: Called, budget: usize) -
         text.push_str(&format!("\nwarning: {warning}"));
     }
     let reply = Reply::new(text.trim_start().to_owned(), next(&called), numbered(&called));
-    // Only what was really put before the model counts as shown.
+    // Only what was really printed for the model counts as shown.
     let marks = if is_cut { Vec::new() } else { called.marks };
     Reply { marks, ..reply }
 }
 
-/// What a result may have for messages: rows, next step and warnings need something, too.
+/// The part of a budget that messages may use: rows, next step and warnings need some, too.
 pub(super) fn room(max_tokens: Option<i64>) -> usize {
     let budget = render::budget(max_tokens);
     budget - (budget / 6).max(60)

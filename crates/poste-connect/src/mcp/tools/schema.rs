@@ -1,4 +1,4 @@
-//! What a tool takes, as its schema says it, and what does not fit it.
+//! The schema of a tool's arguments, and the check of arguments against it.
 
 use poste_verbs::{Error, Result};
 use rmcp::model::JsonObject;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// The schema of a type, without what clients warn of and what a model does not need.
+/// The schema of a type, without what clients warn about and what a model does not need.
 pub(super) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -28,12 +28,12 @@ fn slim(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             for word in ["$schema", "title", "format", "default", "minimum", "pattern"] {
-                // A property may be called so; a keyword is no object.
+                // A property may have this name, but its value is an object, and a keyword's is not.
                 if object.get(word).is_some_and(|value| !value.is_object()) {
                     object.remove(word);
                 }
             }
-            // What may be left out need not be null as well.
+            // An optional field need not be nullable as well.
             if let Some(Value::Array(types)) = object.get("type")
                 && let Some(only) = types.iter().find(|kind| *kind != "null").filter(|_| types.len() == 2).cloned()
             {
@@ -44,7 +44,7 @@ fn slim(schema: &mut Value) {
                     any.iter().find(|one| one.get("type") != Some(&json!("null"))).cloned()
             {
                 object.remove("anyOf");
-                // What is said of the field stands before what is said of its type.
+                // The field's own keywords take precedence over those of its type.
                 for (word, value) in only {
                     object.entry(word).or_insert(value);
                 }
@@ -74,7 +74,7 @@ pub(super) fn is_required(schema: &Value, field: &str) -> bool {
     required.is_some_and(|required| required.iter().any(|name| name == field))
 }
 
-/// The fields of a tool on their way to a schema.
+/// Collects the fields of a tool for its schema.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
     all: JsonObject,
@@ -86,7 +86,7 @@ impl Properties {
         self.add(name, property, true);
     }
 
-    /// A field that several verbs have is told of once, as the first one has it.
+    /// A field that several verbs have is described once, as the first one has it.
     pub(super) fn add(&mut self, name: &'static str, property: Value, is_required: bool) {
         if is_required && !self.required.contains(&name) {
             self.required.push(name);
@@ -106,7 +106,7 @@ impl Properties {
     }
 }
 
-/// Models write "12" for 12 and a list of one for one. What can only be meant in one way is taken so.
+/// Converts a value that can only be meant in one way: models write "12" for 12, or one value for a list of one.
 pub(super) fn take_as_meant(property: &Value, value: &mut Value) {
     let wanted = property.get("type").and_then(Value::as_str);
     let taken = match (wanted, &*value) {
@@ -125,7 +125,7 @@ pub(super) fn take_as_meant(property: &Value, value: &mut Value) {
     }
 }
 
-/// Takes what was filled in as it was meant; what does not fit is explained with what the tool takes.
+/// Converts the arguments as they were meant, and checks them. An error lists what the tool takes.
 pub(super) fn check(tool: &str, known: &JsonObject, arguments: &mut JsonObject) -> Result {
     let property = |name: &str| known.get("properties").and_then(|all| all.get(name));
     for (name, value) in arguments.iter_mut() {
@@ -159,7 +159,7 @@ pub(super) fn check(tool: &str, known: &JsonObject, arguments: &mut JsonObject) 
     Err(Error::usage(format!("the arguments of {tool}: {message}")).hint(hint))
 }
 
-/// Whether a value has the type that is asked for. Everything finer the verb says itself.
+/// Whether a value has the wanted type. The verb itself checks everything else.
 fn fits(property: Option<&Value>, value: &Value) -> bool {
     match property.and_then(|property| property.get("type")).and_then(Value::as_str) {
         Some("integer") => value.is_i64() || value.is_u64() || value.is_null(),

@@ -1,4 +1,4 @@
-//! Shared contexts as a model reads them.
+//! Shared contexts as text for a model.
 
 use poste_verbs::Result;
 use poste_verbs::context::show;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::offer::{Called, filled};
 use crate::mcp::connection::{AnswerText, Connection};
 
-/// A context in a fence of its own, which says what it is.
+/// A context in its own kind of fence, which says what it is.
 pub(in crate::mcp) fn show_context(connection: &Connection, own: &Identity, input: Value) -> Result<Called> {
     let answered = connection.call(own, filled::<show::Input>(input)?)?;
     let nonce = fence::nonce_for(&answered.answer, || connection.ids().nonce());

@@ -1,12 +1,12 @@
-// Put here by `poste setup opencode`; `poste setup opencode --remove` takes it away.
-// OpenCode runs no commands at its events, so this does: each event goes to `poste hook`, and what it says comes back.
+// Put here by `poste setup opencode`; `poste setup opencode --remove` removes it.
+// OpenCode runs no commands at its events, so this does: it passes each event to `poste hook` and returns the answer.
 import { spawn } from "node:child_process"
 
 const POSTE = "POSTE"
 const ENVIRONMENT = "ENVIRONMENT"
 const TIMEOUT_MS = 30000
 
-// A missing or broken Poste must never break a session: whatever goes wrong is silence.
+// A missing or broken Poste must never break a session: every error counts as no answer.
 const hook = (event, input, cwd, url) =>
   new Promise((resolve) => {
     try {
@@ -27,7 +27,7 @@ const hook = (event, input, cwd, url) =>
     }
   })
 
-// {"context": …} is for the model, {"block": …} keeps it from stopping; silence is nothing.
+// {"context": …} is for the model, {"block": …} keeps it from stopping.
 const understood = (said) => {
   try {
     return JSON.parse(said) ?? {}
@@ -42,7 +42,7 @@ export const Poste = async ({ client, directory, serverUrl }) => {
   const ask = (event, session, more = {}) =>
     hook(event, { session_id: session, cwd: directory, ...more }, directory, serverUrl?.toString() ?? "")
 
-  // A helper that a session started has a context of its own and speaks for nobody, so it is told nothing.
+  // A subagent has its own context and is not bound, so it is told nothing.
   const helpers = new Map()
   const asked = async (id) => {
     try {
@@ -56,7 +56,7 @@ export const Poste = async ({ client, directory, serverUrl }) => {
     return helpers.get(session)
   }
 
-  // What a session is told when it begins, and again after it was compacted.
+  // The text for a session when it begins, and again after it was compacted.
   const start = async (session) => {
     if (begun.has(session)) return undefined
     begun.add(session)
@@ -66,7 +66,7 @@ export const Poste = async ({ client, directory, serverUrl }) => {
   return {
     "chat.message": async ({ sessionID }, output) => {
       if (await isHelper(sessionID)) return
-      // How it begins tells whether somebody wrote it, or it is why the session was kept from stopping.
+      // Its beginning shows whether a person wrote it, or it is why the session was kept from stopping.
       const prompt = output.parts.find((part) => part.type === "text" && !part.synthetic)?.text?.slice(0, 200)
       const texts = [await start(sessionID), (await ask("prompt", sessionID, { prompt })).context].filter(Boolean)
       if (!texts.length) return
@@ -89,7 +89,7 @@ export const Poste = async ({ client, directory, serverUrl }) => {
       if (!session) return
       if (event.type === "session.compacted") begun.delete(session)
       if (event.type === "session.idle" && begun.has(session)) {
-        // A turn that only follows because the last one was held says so, or it would be held for ever.
+        // A turn that follows because the last one was held must say so, or it would be held forever.
         const { block } = await ask("stop", session, { stop_hook_active: held.delete(session) })
         if (block) {
           held.add(session)

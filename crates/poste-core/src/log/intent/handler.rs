@@ -65,6 +65,6 @@ pub struct HandlerSettle {
 }
 
 worded_enum!(
-    /// What became of a message that could not be told of.
+    /// How a failed notification was settled.
     Settling { Sent = 0 "sent", Dropped = 1 "dropped" }
 );

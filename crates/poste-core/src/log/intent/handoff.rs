@@ -15,10 +15,10 @@ pub struct HandoffCreate {
     /// The folder that the file paths are relative to. Stored once, because a handoff may have a thousand files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
-    /// How many things the receiver has to check …
+    /// Number of checks the receiver must make …
     #[serde(default, skip_serializing_if = "is_zero")]
     pub checks: u32,
-    /// … and how many commands have to succeed. The content says which.
+    /// … and number of commands that must succeed. The content says which.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub verifies: u32,
 }
@@ -42,12 +42,12 @@ pub struct HandoffAccept {
     pub overridden: bool,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
     pub ok: bool,
-    /// None: it was ended by a signal, or never began.
+    /// None: it was ended by a signal, or never started.
     pub exit_code: Option<i32>,
     pub duration_ms: u64,
 }

@@ -29,20 +29,20 @@ pub struct RunStart {
 }
 
 worded_enum!(
-    /// How a run ended. What became of its messages, their deliveries say.
+    /// How a run ended. The outcome of its messages is in their deliveries.
     RunOutcome {
         Exited = 0 "exited",
-        /// By a signal that nobody of ours sent.
+        /// By a signal that Poste did not send.
         Signalled = 1 "signalled",
         TimedOut = 2 "timed_out",
-        /// Somebody else has the work now, so the program was ended.
+        /// Another agent has the work now, so the program was stopped.
         LeaseLost = 3 "lease_lost",
-        /// Somebody asked for it.
+        /// It was stopped on request.
         Stopped = 4 "stopped",
         NotStarted = 5 "not_started",
-        /// Its supervisor is gone; what was left of it was ended.
+        /// Its supervisor died; its remaining processes were stopped.
         Lost = 6 "lost",
-        /// It ended as one that did well, and left work undone.
+        /// It exited successfully but left work undone.
         Unanswered = 7 "unanswered",
     }
 );
@@ -63,19 +63,19 @@ pub struct RunEnd {
 }
 
 worded_enum!(
-    /// Why nothing is started.
+    /// Why an agent is not started.
     HoldReason {
-        /// The message came out of too long a chain of runs.
+        /// The chain of runs that led to the message is too long.
         Hops = 0 "hops",
-        /// The runs, minutes or costs of its time are used up.
+        /// The budget of runs, minutes or costs is used up.
         Budget = 1 "budget",
         /// Too many starts in a short time.
         Rate = 2 "rate",
-        /// The same failure again and again.
+        /// The same failure repeats.
         Failing = 3 "failing",
-        /// It cannot be started as it is configured.
+        /// Its configuration does not allow a start.
         Misconfigured = 4 "misconfigured",
-        /// Somebody asked it to stop, until somebody lets it go on.
+        /// It was stopped, until it is resumed.
         Stopped = 5 "stopped",
     }
 );

@@ -21,13 +21,13 @@ worded_enum!(
         Command = 5 "command",
         /// A new session was started for it.
         Spawn = 6 "spawn",
-        /// There was no way to it.
+        /// There was no way to reach it.
         Nothing = 7 "none",
     }
 );
 
 worded_enum!(
-    /// What became of an attempt. That it was seen, only a mark can say.
+    /// The outcome of an attempt. Only a mark shows that mail was seen.
     WakeOutcome { Requested = 0 "requested", Failed = 1 "failed" }
 );
 

@@ -37,7 +37,7 @@ pub struct StepSpec {
     /// How often the loop may run.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub max_rounds: u32,
-    /// The step that stands in for it when it fails.
+    /// The step that replaces it when it fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<Label>,
 }
@@ -83,14 +83,14 @@ pub struct StepAsk {
 }
 
 worded_enum!(
-    /// What a step came to.
+    /// The outcome of a step.
     StepMark {
         Done = 0 "done",
         Skipped = 1 "skipped",
         Failed = 2 "failed",
         /// It cannot be sent now; the content says why.
         Waiting = 3 "waiting",
-        /// Its loop goes round once more.
+        /// Its loop runs another round.
         Again = 4 "again",
     }
 );

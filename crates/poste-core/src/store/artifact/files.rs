@@ -1,4 +1,4 @@
-//! Which folders are open to a caller.
+//! The folders that are open to a caller.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::{Repository, Worktree};
 use crate::error::Error;
 use crate::store::discover;
 
-/// The folders a caller may touch: a capability that its surface opens. Records only name folders. Whether one of them is
-/// open is answered here, from what the surface opened and what git has written down about it.
+/// The folders a caller may access: a capability that its surface opens. Records only name folders. Whether one of them
+/// is open is decided here, from what the surface opened and what git records about it.
 #[derive(Debug, Default)]
 pub struct Files {
     own: Option<Arc<Worktree>>,
@@ -20,8 +20,8 @@ impl Files {
         Self::default()
     }
 
-    /// Opens the worktree at `root` and the repository it belongs to; for a submodule, the one around it. The files of the
-    /// office are no part of them.
+    /// Opens the worktree at `root` and the repository it belongs to; for a submodule, the one around it. The files of
+    /// the office are excluded.
     pub fn open(root: &Path, office: &Path) -> Result<Self, Error> {
         let own = Worktree::open(root)?.apart_from(office);
         let repository = discover::repository_top(&own.root).and_then(|top| Repository::of(&top));

@@ -1,4 +1,4 @@
-//! Many files at once, and whole folders: looked at first, then copied, and every problem told together.
+//! Collects many files and whole folders: lists them first, then copies them, and reports all problems together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -31,12 +31,12 @@ impl std::fmt::Display for FileProblem {
     }
 }
 
-/// Files as they were when they were looked at.
+/// Files as they were when they were listed.
 #[derive(Debug)]
 pub struct Listed {
-    /// By their path below the root, so that each is there once.
+    /// By path below the root, so that each is listed once.
     files: BTreeMap<PathBuf, Metadata>,
-    /// Folders that were named, and how many files are below each.
+    /// The named folders, and the number of files below each.
     pub folders: Vec<(String, usize)>,
     pub bytes: u64,
 }
@@ -52,7 +52,7 @@ impl Listed {
 }
 
 impl Worktree {
-    /// Looks at files, and at everything below folders. Opens nothing.
+    /// Lists files, and everything below folders. Opens nothing.
     pub fn list(&self, cwd: &Path, paths: &[PathBuf], with_empty: bool) -> Result<Listed, Error> {
         let office = self.office.as_ref().and_then(|office| office.strip_prefix(&self.root).ok());
         let mut listing = Listing {
@@ -67,10 +67,7 @@ impl Worktree {
             listing.add_named(cwd, path);
             if listing.is_too_much() {
                 let max = limits::HANDOFF_ARTIFACTS_MAX;
-                return Err(refused(
-                    path,
-                    format!("with it there are more than {max} files; hand over an archive of them"),
-                ));
+                return Err(refused(path, format!("this makes more than {max} files; hand over an archive of them")));
             }
         }
         match listing.problems.is_empty() {
@@ -79,8 +76,8 @@ impl Worktree {
         }
     }
 
-    /// Copies what was listed into blobs, in bounded memory. Nothing is left out in silence: a file that is not what it
-    /// was when it was listed is told by name, and then nothing is handed over.
+    /// Copies the listed files into blobs, in bounded memory. If a file has changed since it was listed, that is
+    /// reported with its name, and nothing is handed over.
     pub fn copy(
         &self,
         listed: &Listed,
@@ -89,7 +86,7 @@ impl Worktree {
     ) -> Result<Vec<Artifact>, Error> {
         let mut artifacts = Vec::with_capacity(listed.files.len());
         let mut problems = Vec::new();
-        // Waiting for the disk takes as long as reading: another thread does it meanwhile.
+        // Waiting for the disk takes as long as reading, so another thread does it in parallel.
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel::<Staged<'_>>(8);
             let keeper = scope.spawn(move || receiver.into_iter().try_for_each(|staged| staged.keep().map(|_| ())));
@@ -103,7 +100,7 @@ impl Worktree {
                     Ok(staged) => {
                         artifacts.push(attached(relative, staged.stored())?);
                         if sender.send(staged).is_err() {
-                            break; // the keeper has failed and says why
+                            break; // the keeper has failed and reports why
                         }
                     }
                     Err(Error::Artifact { path, message }) => {
@@ -117,7 +114,7 @@ impl Worktree {
             keeper.join().unwrap_or_else(|_| Err(Error::Damaged("the thread that keeps blobs died".to_owned())))
         })?;
         blobs.sync()?;
-        // Once more, all of them: while the others were copied, one may have been replaced.
+        // Check all of them again: one may have been replaced while the others were copied.
         for (relative, before) in &listed.files {
             let path = relative.display().to_string();
             if problems.iter().any(|problem| problem.path == path) {
@@ -149,7 +146,7 @@ impl Worktree {
         Ok(staged)
     }
 
-    /// What became of the files since: gone, or others by now.
+    /// Files that are missing or have changed since.
     pub fn changes(&self, artifacts: &[Artifact]) -> Vec<FileProblem> {
         let look = |artifact: &Artifact| -> Option<String> {
             let path = Path::new(&artifact.path);
@@ -176,7 +173,7 @@ impl Worktree {
 const REPLACED: &str = "it was replaced since it was listed";
 const CHANGED: &str = "it changed while it was handed over";
 
-/// Copies that are not what they were: each with what is wrong. Reads every one of them.
+/// Missing or damaged copies, each with its problem. Reads all of them.
 pub fn damaged_copies(
     blobs: &Blobs,
     artifacts: &[Artifact],
@@ -194,7 +191,7 @@ pub fn damaged_copies(
         };
         let what = match checked {
             Checked::Sound if blobs.size(&digest)? == artifact.size => None,
-            Checked::Sound => Some("its copy has another size than its record says"),
+            Checked::Sound => Some("its copy does not have the recorded size"),
             Checked::Missing => Some("its copy is missing"),
             Checked::Damaged => Some("its copy is damaged"),
         };
@@ -219,7 +216,7 @@ fn identity(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// Whether a path leads to something else than it did.
+/// Whether a path leads to another file than before.
 fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<String> {
     match root.symlink_metadata(relative) {
         Err(error) => Some(reason(&error)),
@@ -229,7 +226,7 @@ fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<String> {
     }
 }
 
-/// Tells how much was read.
+/// Reports how much was read.
 struct Counted<'a, R> {
     source: R,
     moved: &'a mut dyn FnMut(u64),
@@ -245,7 +242,7 @@ impl<R: Read> Read for Counted<'_, R> {
 
 struct Listing<'a> {
     tree: &'a Worktree,
-    /// Of the office, if it is below the root.
+    /// The path of the office, if it is below the root.
     office: Option<&'a Path>,
     with_empty: bool,
     looked_at: usize,
@@ -287,7 +284,7 @@ impl Listing<'_> {
             () if is_of_git(&relative) => OF_GIT,
             () if meta.len() == 0 && !self.with_empty => EMPTY,
             () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large",
-            () if relative.to_str().is_none() => "its name is no UTF-8",
+            () if relative.to_str().is_none() => "its name is not UTF-8",
             () => {
                 self.listed.bytes += meta.len();
                 self.listed.files.insert(relative, meta);
@@ -297,8 +294,8 @@ impl Listing<'_> {
         self.problem(shown, refused(shown, what.to_owned()));
     }
 
-    /// In the order of names, so that the same folder always gives the same list. Git's own folder and the office are
-    /// no part of anybody's work.
+    /// In the order of names, so that the same folder always gives the same list. Skips git's own folder and the
+    /// office.
     fn add_folder(&mut self, folder: &Path) {
         if self.is_too_much() || self.office == Some(folder) {
             return;
@@ -327,7 +324,7 @@ impl Listing<'_> {
         }
     }
 
-    /// A link to a file of the worktree is that file, under its own name.
+    /// A link to a file of the worktree stands for that file, under the file's own name.
     fn add_link(&mut self, path: &Path) {
         match self.tree.relative(&self.tree.root, path) {
             Err(error) => self.problem(path, error),
@@ -355,15 +352,15 @@ impl Listing<'_> {
     }
 }
 
-const OF_GIT: &str = "it is git's own, which may hold credentials";
+const OF_GIT: &str = "it belongs to git and may contain credentials";
 const LINKED_FOLDER: &str = "it is a link to a folder; name that folder instead";
 
-/// Whatever way it was named: some file systems take `.GIT` for the same.
+/// In any case: some file systems treat `.GIT` as the same name.
 fn is_of_git(relative: &Path) -> bool {
     relative.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
 }
 
-/// Whether what was named is a link itself. A slash at its end does not hide that.
+/// Whether a path itself is a link, even with a slash at its end.
 fn is_link(cwd: &Path, path: &Path) -> bool {
     let named: PathBuf = cwd.join(path).components().collect();
     path.file_name().is_some() && named.symlink_metadata().is_ok_and(|meta| meta.is_symlink())

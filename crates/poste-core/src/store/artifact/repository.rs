@@ -1,31 +1,31 @@
-//! The worktrees of a git repository, as git has written them down.
+//! The worktrees of a git repository, as git records them.
 //!
 //! A linked worktree has a `.git` file that names a folder in `worktrees/` of the repository, and that folder names the
-//! worktree. Only where both agree is it one: neither an unpacked archive nor a record can claim a folder.
+//! worktree. Both must agree, so neither an unpacked archive nor a record can claim a folder.
 
 use std::path::{Path, PathBuf};
 
 use super::Worktree;
 
 const WORKTREES: &str = "worktrees";
-/// Of the small files that say what belongs together.
+/// Maximum size of the small files that link a worktree to its repository.
 const LINK_BYTES_MAX: u64 = 16 * 1024;
 
 #[derive(Debug)]
 pub struct Repository {
-    /// What all its worktrees share: the folder `.git` of the main one.
+    /// The folder that all its worktrees share: `.git` of the main one.
     shared: Worktree,
 }
 
 impl Repository {
-    /// The repository of the worktree at `top`, if it is one that git knows.
+    /// The repository of the worktree at `top`, if git knows it.
     pub fn of(top: &Path) -> Option<Self> {
         let tree = Worktree::open(top).ok()?;
         let own = match tree.folder.symlink_metadata(".git").ok()?.is_dir() {
             true => tree.root.join(".git"),
             false => linked_from(&tree)?,
         };
-        // Of the main worktree, or of a bare repository with its worktrees around it, it is inside.
+        // For the main worktree, or a bare repository with its worktrees around it, it is inside.
         if own.starts_with(&tree.root) {
             return Some(Self { shared: Worktree::open(&own).ok()? });
         }
@@ -33,7 +33,7 @@ impl Repository {
         repository.worktree(&tree.root).is_some().then_some(repository)
     }
 
-    /// Opens its worktree with this root, if it has one there.
+    /// Opens its worktree with this root, if there is one.
     pub(super) fn worktree(&self, root: &Path) -> Option<Worktree> {
         let shared = self.shared.root();
         if shared.ends_with(".git") && shared.parent() == Some(root) {

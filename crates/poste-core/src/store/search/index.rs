@@ -224,7 +224,7 @@ impl Index {
         let path = folder.join(FILES[0]);
         let Some(identity) = file_identity(&path) else { return Ok(None) };
         if !fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
-            return Ok(Some(Err("it is no regular file".to_owned())));
+            return Ok(Some(Err("it is not a regular file".to_owned())));
         }
         Ok(Some(match connect(&path) {
             Ok(conn) => Ok(Self { conn, place: Some((path, identity)) }),
@@ -249,7 +249,7 @@ impl Index {
     fn odd(&self, store: &Store, office: &str) -> Result<Option<&'static str>, Error> {
         let application: i32 = self.conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if application != APPLICATION_ID {
-            return Ok(Some("it is no search index"));
+            return Ok(Some("it is not a search index"));
         }
         let format: u32 = self.conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if format != FORMAT {
@@ -260,14 +260,14 @@ impl Index {
         }
         let (position, chain) = self.stands_at()?;
         if position != Position(0) && store.tables()?.chain_at(position)? != Some(chain) {
-            return Ok(Some("the log is another one than it was made from"));
+            return Ok(Some("it was made from another log"));
         }
         Ok(None)
     }
 
     /// The last record that was read, and the hash of the log up to it.
     fn stands_at(&self) -> Result<(Position, Digest), Error> {
-        let missing = || Error::Damaged("the search index does not say how far it goes".to_owned());
+        let missing = || Error::Damaged("the search index has no position".to_owned());
         let position = get_meta(&self.conn, "position")?.ok_or_else(missing)?;
         let chain = get_meta(&self.conn, "chain")?.ok_or_else(missing)?;
         Ok((position, Digest::from_bytes(chain)))

@@ -31,17 +31,17 @@ struct Word {
 /// Why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidQuery {
-    #[error("no word to look for was given")]
+    #[error("no search words were given")]
     Empty,
-    #[error("only words to leave out were given, none to look for")]
+    #[error("only excluded words were given, no search words")]
     OnlyExcluded,
     #[error("the search has {0} bytes, at most {QUERY_BYTES_MAX} are allowed")]
     TooLong(usize),
     #[error("the search has more than {QUERY_WORDS_MAX} words")]
     TooManyWords,
-    #[error("{} holds no letter or digit, so nothing can be found by it", crate::text::quoted(.0))]
+    #[error("{} contains no letter or digit to search for", crate::text::quoted(.0))]
     NotAWord(String),
-    #[error("{} is too short a beginning: at least {PREFIX_CHARS_MIN} letters or digits", crate::text::quoted(.0))]
+    #[error("{} is too short a prefix: use at least {PREFIX_CHARS_MIN} letters or digits", crate::text::quoted(.0))]
     PrefixTooShort(String),
 }
 

@@ -20,7 +20,7 @@ pub struct Agent {
     pub role: Option<Word>,
     pub capabilities: Vec<Word>,
     pub worktree: Option<String>,
-    /// Who is told when this agent does not answer in time.
+    /// The agent that is notified when this one does not answer in time.
     pub lead: Option<Name>,
     #[serde(serialize_with = "rfc3339")]
     pub registered_at: Timestamp,

@@ -8,17 +8,17 @@ use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// What became of a question.
+    /// The state of a question.
     ApprovalState {
         Open = 0 "open",
         Answered = 1 "answered",
-        /// Nobody answered by the deadline; the default is the decision.
+        /// It was not answered by the deadline, so its default was applied.
         Defaulted = 2 "defaulted",
         /// The deadline passed, and there was no default.
         Unanswered = 3 "unanswered",
         /// Its conversation was closed before.
         Closed = 4 "closed",
-        /// Whoever asked retired before.
+        /// The asker retired before.
         Withdrawn = 5 "withdrawn",
     }
 );

@@ -1,4 +1,4 @@
-//! What the records of a transaction changed: the actions they ask for, and whom the changes concern.
+//! What the records of a transaction changed: the actions they ask for, and the waiters they concern.
 //!
 //! Row writes collect both, so no rule has to remember it. Only a writer that commits to an office collects
 //! ([`Tables::collect_changes`]); a refold does not.
@@ -13,17 +13,17 @@ use crate::log::{DeliveryNo, MessageNo, Position};
 use crate::text::{ContextName, Label, Name, Session};
 use crate::time::Timestamp;
 
-/// Something a waiter can wait for. A waiter names what it looks at; it has to look again when one of these was touched.
+/// Something a waiter can wait for. A waiter names its concerns, and must look again when one of them was touched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concern {
     /// The mail at an address: a delivery came there or changed.
     Address(Address),
-    /// A message: one of its deliveries changed, or somebody replied to it.
+    /// A message: one of its deliveries changed, or it got a reply.
     Message(MessageNo),
-    /// A question that wants a decision.
+    /// A question that needs a decision.
     Approval(MessageNo),
     Handoff(MessageNo),
-    /// Who has agreed to a proposal.
+    /// The agreement on a proposal.
     Agreement(MessageNo),
     /// A version or the lock of a shared context.
     Context(ContextName),
@@ -32,14 +32,14 @@ pub enum Concern {
     Reservations,
     /// An agent's own row, its sessions, runs, holds and subscriptions.
     Agent(Name),
-    /// An `[[on]]` rule: who runs it and how far it is.
+    /// An `[[on]]` rule: its holder and cursor.
     Handler(Label),
     Policy,
 }
 
-/// More keys than this mean everybody: a waiter that looks in vain costs less than a long list.
+/// More keys than this wake all waiters: a needless look costs less than a long list.
 const CONCERNS_MAX: usize = 256;
-/// More actions of one kind than this become one that stands for all.
+/// More actions of one kind than this become one that covers all.
 const ACTIONS_MAX: usize = 256;
 
 /// The keys that were touched.
@@ -61,17 +61,17 @@ impl Concerns {
         }
     }
 
-    /// Whether whoever waits for this has to look again.
+    /// Whether a waiter for this must look again.
     pub fn touch(&self, key: &Concern) -> bool {
         self.everything || self.keys.contains(key)
     }
 
-    /// Everybody has to look.
+    /// Every waiter must look.
     pub(crate) fn everything() -> Self {
         Self { keys: BTreeSet::new(), everything: true }
     }
 
-    /// So much was touched that everybody has to look.
+    /// So much was touched that every waiter must look.
     pub fn is_everything(&self) -> bool {
         self.everything
     }
@@ -90,12 +90,12 @@ impl FromIterator<Concern> for Concerns {
     }
 }
 
-/// What is to be done, and whom it concerns.
+/// Actions to carry out, and the waiters they concern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     actions: BTreeSet<Action>,
     pub concerns: Concerns,
-    /// The earliest moment at which something falls due that did not before.
+    /// The earliest time of a newly due item.
     soonest_due: Option<Timestamp>,
 }
 
@@ -116,12 +116,12 @@ impl Changes {
         }
     }
 
-    /// Whether something falls due before this that did not before.
+    /// Whether a new item is due before this time.
     pub(crate) fn falls_due_before(&self, then: Timestamp) -> bool {
         self.soonest_due.is_some_and(|soonest| soonest < then)
     }
 
-    /// Takes in what a later transaction changed.
+    /// Adds the changes of a later transaction.
     pub(crate) fn absorb(&mut self, later: Self) {
         later.actions.into_iter().for_each(|action| self.act(action));
         self.concerns.everything |= later.concerns.everything;
@@ -131,19 +131,19 @@ impl Changes {
         }
     }
 
-    /// Rings before what is slower.
+    /// Rings come first, because the other actions are slower.
     pub fn into_actions(self) -> Vec<Action> {
         self.actions.into_iter().collect()
     }
 }
 
 impl Tables<'_> {
-    /// From now on row writes note what they change.
+    /// From now on, row writes record what they change.
     pub fn collect_changes(&mut self) {
         self.changes.get_or_insert_default();
     }
 
-    /// What was noted since, and nothing if nobody asked for it. Collecting goes on.
+    /// The changes recorded since the last call; none if they are not collected. Collecting continues.
     pub fn take_changes(&mut self) -> Changes {
         self.changes.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -172,8 +172,8 @@ impl Tables<'_> {
         }
     }
 
-    /// A delivery was made, or changed: waiters look again, and mail that rings and can be taken now is rung for. What is owed
-    /// is kept for whoever comes after a lost ring.
+    /// A delivery was created or changed: waiters look again, and mail that rings and can be taken now is rung for. The
+    /// owed ring is kept, in case it is lost.
     pub(super) fn delivery_changed(&mut self, before: Option<&Delivery>, after: &Delivery) -> Result<(), Error> {
         self.concern(|| Concern::Address(after.address.clone()));
         self.concern(|| Concern::Message(after.message));
@@ -181,7 +181,7 @@ impl Tables<'_> {
             (false, true) => self.can_be_taken(after),
             (true, false) => {
                 if let Some(changes) = &mut self.changes {
-                    // Another rule of the same record took it, or a later record did: nobody has to hear of it.
+                    // Another rule of the same record, or a later record, took it: no ring is needed.
                     changes.actions.remove(&Action::Ring { message: after.message, address: after.address.clone() });
                 }
                 self.settle_rings(after.number)
@@ -190,8 +190,8 @@ impl Tables<'_> {
         }
     }
 
-    /// Nothing holds up the earliest numbered step that is left of a workflow, if it comes after the one that let go: it can be
-    /// taken now.
+    /// A numbered step of a workflow no longer blocks later ones. The earliest remaining step, if it comes after that
+    /// one, can be taken now.
     pub(super) fn came_into_order(&mut self, workflow: &Label, after: u32) -> Result<(), Error> {
         let next: Vec<DeliveryNo> = self.column(
             "SELECT delivery FROM numbered_steps WHERE workflow = ?1 AND step > ?2
@@ -245,7 +245,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Something of a workflow is another than before; if the workflow is open, it may go on.
+    /// Something in a workflow changed; if the workflow is open, it may be able to advance.
     pub(super) fn workflow_changed(&mut self, number: u64) -> Result<(), Error> {
         if self.changes.is_none() {
             return Ok(());
@@ -259,7 +259,7 @@ impl Tables<'_> {
     }
 }
 
-/// It can be taken now, and nobody has.
+/// It can be taken now and is not claimed.
 fn waits(delivery: &Delivery) -> bool {
     delivery.state == State::Pending && delivery.ready
 }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn more_of_one_kind_than_a_list_holds_become_one_that_stands_for_all() {
+    fn too_many_actions_of_one_kind_become_one_that_covers_all() {
         let mut changes = Changes::default();
         let advance = Action::Advance { workflow: "build-1".parse().expect("a label") };
         changes.act(advance.clone());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn more_concerns_than_a_list_holds_are_everybody_s() {
+    fn too_many_concerns_wake_every_waiter() {
         let mut changes = Changes::default();
         for number in 1..=CONCERNS_MAX as u64 {
             changes.concerns.add(Concern::Message(MessageNo(number)));

@@ -38,7 +38,7 @@ impl State {
 }
 
 worded_enum!(
-    /// How a delivery came to its end.
+    /// How a delivery ended.
     EndReason {
         Done = 0 "done",
         Acked = 1 "acked",
@@ -49,18 +49,18 @@ worded_enum!(
         Expired = 6 "expired",
         RecipientRetired = 7 "recipient_retired",
         ConversationClosed = 8 "conversation_closed",
-        /// Nobody answered by the deadline, and the default of the approval was applied.
+        /// It was not answered by the deadline, and the default of the approval was applied.
         Defaulted = 10 "defaulted",
-        /// The sender took it back.
+        /// The sender withdrew it.
         Withdrawn = 11 "withdrawn",
-        /// Somebody else decided it; or it answers a step, and the workflow has it.
+        /// Another agent decided it, or it answers a step and the workflow has it.
         Settled = 12 "settled",
         /// The deadline of an approval passed, and it had no default.
         Unanswered = 13 "unanswered",
         GateFailed = 9 "gate_failed",
-        /// The workflow it was a step of is over.
+        /// The workflow it was a step of has ended.
         Cancelled = 14 "cancelled",
-        /// The time of its step was over.
+        /// Its step timed out.
         TimedOut = 15 "timed_out",
     }
 );
@@ -85,19 +85,19 @@ worded_enum!(
         Late = 14 "late",
         Ready = 15 "ready",
         LeaseMoved = 16 "lease_moved",
-        /// To somebody who subscribed after it was published.
+        /// To an agent that subscribed after it was published.
         Delivered = 17 "delivered",
-        /// The response deadline passed; the sender and the recipient's lead were told.
+        /// The response deadline passed; the sender and the recipient's lead were notified.
         Reminded = 18 "reminded",
-        /// Somebody decided that nothing more will be done about its bad end.
+        /// It was dropped as a dead letter.
         Dropped = 19 "dropped",
-        /// The gates of its message were run under the claim it has.
+        /// The gates of its message were run under its claim.
         GatePassed = 20 "gate_passed",
         GateFailed = 21 "gate_failed",
-        /// Somebody tried to wake the recipient. The value is the way.
+        /// An attempt to wake the recipient. The value is the way.
         WakeRequested = 22 "wake_requested",
         WakeFailed = 23 "wake_failed",
-        /// A dispatcher does not start its recipient for it. The value is why.
+        /// A dispatcher does not start the recipient for it. The value is the reason.
         Held = 24 "held",
         RunStarted = 25 "run_started",
         /// The value is how.

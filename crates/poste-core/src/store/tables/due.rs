@@ -22,7 +22,7 @@ worded_enum!(
         Reservation = 5 "reservation",
         /// The time limit of a workflow's step, by the number of its message.
         Step = 7 "step",
-        /// The lease of a rule that tells people of mail.
+        /// The lease of a rule that notifies people of mail.
         Handler = 8 "handler",
     }
 );

@@ -39,7 +39,7 @@ impl Handler {
 pub struct Untold {
     pub rule: Label,
     pub message: MessageNo,
-    /// The record that says so.
+    /// The record of the failure.
     pub position: Position,
     pub at: Timestamp,
     pub attempts: u32,

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// What became of a handoff. The first four are somebody's word, the others what became of its delivery.
+    /// The state of a handoff. The last four are set by the end of its delivery.
     HandoffState {
         Pending = 0 "pending",
         Accepted = 1 "accepted",

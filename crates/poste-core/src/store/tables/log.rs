@@ -235,7 +235,7 @@ pub fn open_entry(position: Position, at: Timestamp, bytes: Vec<u8>, is_malforme
     match (Arrived { position, at, bytes, content: None }).open()? {
         entry @ Entry::Malformed(_) => Ok(entry),
         Entry::Record(_) => {
-            Err(Error::Damaged(format!("record {position}: it is marked as malformed and can be read")))
+            Err(Error::Damaged(format!("record {position}: it is marked as malformed but can be read")))
         }
     }
 }

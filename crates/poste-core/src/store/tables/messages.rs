@@ -22,17 +22,17 @@ worded_enum!(
         Closed = 6 "closed",
         /// The default of an approval was applied at its deadline.
         Defaulted = 8 "defaulted",
-        /// An approval was decided or withdrawn while somebody else held it.
+        /// An approval was decided or withdrawn while another agent held it.
         Settled = 9 "settled",
-        /// An approval will not be decided any more.
+        /// An approval will no longer be decided.
         Unanswered = 10 "unanswered",
-        /// A handoff was taken back by whoever offered it.
+        /// A handoff was withdrawn by its sender.
         Withdrawn = 7 "withdrawn",
-        /// A step of a workflow ended while somebody held it: the workflow is over, or the time of the step.
+        /// A step ended while an agent held it: it timed out, or its workflow ended.
         StepOver = 11 "step_over",
-        /// Whoever spoke for a workflow retired, nobody leads it, and it was cancelled.
+        /// The owner of a workflow without a lead retired, so it was cancelled.
         Orphaned = 21 "orphaned",
-        /// Whom it is for was asked to stop: it waits.
+        /// Its recipient is stopped, so it waits.
         Stopped = 20 "stopped",
     }
 );

@@ -1,7 +1,8 @@
-//! Rings that are owed: mail that must be rung for, to readers who were neither shown it nor rung for it since it can be claimed.
+//! Owed rings: mail that must be rung for, whose readers were neither shown it nor rung for it since it can be claimed.
 //!
-//! A row is for all readers of an address. Once one member of a group has heard of the mail, each other member has a row at its
-//! own name. A cache for finding lost rings: every refold makes the same, and no digest covers it.
+//! A row is for all readers of an address. Once one member of a group was notified of the mail, each other member has a
+//! row at its own name. This is a cache for finding lost rings: every refold produces the same rows, and no digest
+//! covers them.
 
 use rusqlite::params;
 
@@ -13,8 +14,8 @@ use crate::log::{DeliveryNo, MessageNo};
 use crate::text::Name;
 use crate::time::Timestamp;
 
-/// What an agent (?2) is owed a ring for at an address (?1). Not for a step that an earlier one holds up, nor for what it sent to a
-/// group; what an agent is sent in its own name, by a workflow it started, rings.
+/// What an agent (?2) is owed a ring for at an address (?1). Excludes steps that an earlier one holds up, and mail that
+/// it sent to a group. Mail to itself, from a workflow that it started, rings.
 fn owed(and: &str) -> String {
     format!(
         "SELECT m.number FROM owed_rings o JOIN deliveries ON deliveries.number = o.delivery
@@ -24,7 +25,7 @@ fn owed(and: &str) -> String {
 }
 
 impl Tables<'_> {
-    /// All readers of the address are owed a ring, whatever they heard of it before.
+    /// All readers of the address are owed a ring, even if they were notified before.
     pub(super) fn owe_ring(&mut self, delivery: &Delivery) -> Result<(), Error> {
         self.settle_rings(delivery.number)?;
         self.owe_ring_at(&delivery.address, delivery.number)
@@ -34,7 +35,7 @@ impl Tables<'_> {
         self.execute("INSERT OR IGNORE INTO owed_rings (address, delivery) VALUES (?1, ?2)", params![address, delivery])
     }
 
-    /// Nobody is owed a ring for it any more.
+    /// No ring is owed for it any more.
     pub(super) fn settle_rings(&mut self, delivery: DeliveryNo) -> Result<(), Error> {
         self.execute("DELETE FROM owed_rings WHERE delivery = ?1", [delivery])
     }
@@ -58,8 +59,8 @@ impl Tables<'_> {
         self.column(&owed("ORDER BY o.delivery"), params![address, agent])
     }
 
-    /// The oldest of them that was stored by then. A delivery with as many attempts as are kept is passed over: another ring
-    /// could not be recorded, so it would stay owed for ever.
+    /// The oldest of them that was stored by then. Skips a delivery whose attempts are used up: another ring could not
+    /// be recorded, so it would stay owed forever.
     pub fn oldest_owed(&self, address: &Address, agent: &Name, by: Timestamp) -> Result<Option<MessageNo>, Error> {
         let sql = owed(
             "AND m.at <= ?3

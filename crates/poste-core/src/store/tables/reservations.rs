@@ -28,11 +28,11 @@ pub struct Reservation {
 }
 
 worded_enum!(
-    /// Why nobody holds it any more.
+    /// Why it is no longer held.
     ReservationEnd { Released = 0 "released", Expired = 1 "expired", Retired = 2 "retired" }
 );
 
-/// A reservation that is over.
+/// A reservation that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastReservation {
     pub reservation: Reservation,

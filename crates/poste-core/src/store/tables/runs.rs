@@ -235,7 +235,7 @@ impl Tables<'_> {
         self.execute("DELETE FROM stop_told WHERE agent = ?1", [agent])
     }
 
-    /// Records that a sender was told that an agent is stopped. Returns false if it had been told before.
+    /// Records that a sender was notified that an agent is stopped. Returns false if it already was.
     pub fn insert_stop_told(&mut self, agent: &Name, sender: &Name) -> Result<bool, Error> {
         let sql = "INSERT OR IGNORE INTO stop_told (agent, sender) VALUES (?1, ?2)";
         Ok(self.conn.prepare_cached(sql)?.execute(params![agent, sender])? == 1)

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// What became of a workflow.
+    /// The state of a workflow.
     WorkflowState {
         Open = 0 "open",
         Finished = 1 "finished",
@@ -21,7 +21,7 @@ worded_enum!(
 );
 
 worded_enum!(
-    /// What became of a step, in its newest round.
+    /// The state of a step in its newest round.
     StepState {
         Open = 0 "open",
         /// It could not be sent; its mark says why.
@@ -33,7 +33,7 @@ worded_enum!(
 );
 
 worded_enum!(
-    /// What became of one message of a step.
+    /// The state of one message of a step.
     TaskState { Open = 0 "open", Done = 1 "done", Failed = 2 "failed" }
 );
 
@@ -41,7 +41,7 @@ worded_enum!(
     /// Why a message of a step was sent.
     TaskPart {
         Work = 0 "work",
-        /// Somebody is asked what to do about a failure.
+        /// An agent is asked what to do about a failure.
         Question = 1 "question",
     }
 );

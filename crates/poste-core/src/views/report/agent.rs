@@ -1,4 +1,4 @@
-//! What an agent did in a span of time, and what waits for it now.
+//! The work of an agent in a span of time, and its open mail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,37 +31,37 @@ pub struct AgentReport {
     pub since: Timestamp,
     #[serde(serialize_with = "rfc3339")]
     pub until: Timestamp,
-    /// Messages it sent, and of which types.
+    /// Messages it sent, in total and by type.
     pub sent: u64,
     pub sent_by_type: Vec<TypeCount>,
-    /// Messages that came to it by its name.
+    /// Messages addressed to it by name.
     pub received: u64,
     /// Deliveries it was shown for the first time.
     pub shown: u64,
     pub acknowledged: u64,
-    /// Claims, those that `done` makes by itself too.
+    /// Claims, including those that `done` makes.
     pub claimed: u64,
     pub done: u64,
     pub failed: u64,
-    /// Attempts that were given up to be tried again, and leases that ran out.
+    /// Attempts that failed and may be retried, and leases that expired.
     pub attempts_lost: u64,
-    /// Deliveries it held or was addressed by that ran out of attempts.
+    /// Deliveries that it held or that were addressed to it and ran out of attempts.
     pub dead: u64,
     /// Messages it answered, and how long that took from when they were stored.
     pub answered: Taken,
-    /// What it has finished, and how long that took from when it was stored.
+    /// Messages it finished, and how long that took from when they were stored.
     pub finished: Taken,
-    /// What waits for it or is held by it now; the most urgent of it.
+    /// Mail that waits for it or that it holds now, and the most urgent of it.
     pub open: Count,
     pub open_mail: Vec<OpenMail>,
-    /// Responses that were wanted of it by now; the longest overdue first.
+    /// Its overdue responses; the longest overdue first.
     pub overdue: Vec<OpenMail>,
     /// Why not everything could be read.
     pub damage: Vec<String>,
     pub as_of: Position,
 }
 
-/// How long something took, in milliseconds; null when there was nothing to measure.
+/// How long something took, in milliseconds; null if there was nothing to measure.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Taken {
     pub count: u64,
@@ -78,7 +78,7 @@ impl Taken {
     }
 }
 
-/// A delivery somebody still has to do something about.
+/// An open delivery.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct OpenMail {
     pub number: MessageNo,
@@ -93,7 +93,7 @@ pub struct OpenMail {
     pub stored_at: Timestamp,
     #[serde(serialize_with = "rfc3339_option")]
     pub respond_by: Option<Timestamp>,
-    /// A response was wanted by now and is not there.
+    /// Its response is overdue.
     pub overdue: bool,
 }
 
@@ -122,7 +122,7 @@ impl OpenMail {
 pub fn agent_report(store: &Store, agent: &Agent, since: Timestamp, now: Timestamp) -> Result<AgentReport, Error> {
     store.view(|tables| {
         let mut reading = Reading::new(store, tables);
-        // What is written this very moment belongs to it, and a span is without its end.
+        // A span excludes its end, but records of this very moment belong to the report.
         let span = Span::new(&mut reading, since, now.plus_ms(1))?;
         let mut sent_by_type: BTreeMap<TypeName, u64> = BTreeMap::new();
         span.messages(&mut reading, |_, stored| {
@@ -171,7 +171,7 @@ pub fn agent_report(store: &Store, agent: &Agent, since: Timestamp, now: Timesta
     })
 }
 
-/// What an agent did, by the steps of deliveries.
+/// Counts of what an agent did, from the steps of deliveries.
 #[derive(Default)]
 struct Did {
     shown: BTreeSet<DeliveryNo>,
@@ -219,7 +219,7 @@ fn open_count(tables: &Tables<'_>, agent: &Agent) -> Result<Count, Error> {
     Ok(Count::of((waiting + of_groups).min(crate::views::COUNT_MAX)))
 }
 
-/// What it holds, then what waits for it.
+/// Mail it holds, then mail that waits for it.
 fn open_mail(reading: &mut Reading<'_, '_>, agent: &Agent, now: Timestamp) -> Result<Vec<OpenMail>, Error> {
     let own = Address::Agent(agent.name.clone());
     let mut deliveries = reading.tables.held_by(&agent.name)?;

@@ -1,4 +1,4 @@
-//! A blocker: who reported it, what was done about it, and how long it took.
+//! Blockers: who reported one, what was done about it, and how long it took.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,12 +19,12 @@ use crate::vocabulary::worded_enum;
 worded_enum!(
     BlockerStatus {
         Open = 0 "open",
-        /// Somebody sent `blocker_resolved`, or closed the conversation.
+        /// `blocker_resolved` was sent, or the conversation was closed.
         Resolved = 1 "resolved",
     }
 );
 
-/// A blocker in a line.
+/// A blocker in one line.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BlockerLine {
     /// The message that reported it.
@@ -40,7 +40,7 @@ pub struct BlockerLine {
     pub resolved_at: Option<Timestamp>,
     /// From the report to the resolution.
     pub resolution_ms: Option<i64>,
-    /// What was said when it was resolved.
+    /// The text of the resolution.
     pub resolution: Option<String>,
 }
 
@@ -55,19 +55,19 @@ pub struct BlockerReport {
     pub waiting: Vec<OpenMail>,
     /// What happened, oldest first, also in other conversations that refer to it.
     pub timeline: Vec<Happening>,
-    /// There is more than was looked at.
+    /// There is more than was read.
     pub more: bool,
     /// Why not everything could be read.
     pub damage: Vec<String>,
     pub as_of: Position,
 }
 
-/// The blocker of a conversation; none if nobody reported one in it.
+/// The blocker of a conversation; `None` if none was reported in it.
 pub fn blocker_report(store: &Store, conversation: &Label, now: Timestamp) -> Result<Option<BlockerReport>, Error> {
     store.view(|tables| {
         let mut reading = Reading::new(store, tables);
         let Some((report, line)) = line(&mut reading, conversation)? else {
-            // What reported it may stand in an archive that cannot be read.
+            // The report may be in an unreadable archive.
             return reading.damage.pop_first().map_or(Ok(None), |damage| Err(Error::Damaged(damage)));
         };
         let blocker_type = reading.said(report.position, blocker_type)?;
@@ -91,7 +91,7 @@ pub fn blocker_report(store: &Store, conversation: &Label, now: Timestamp) -> Re
     })
 }
 
-/// The message that reported the blocker of a conversation, and how the blocker stands.
+/// The message that reported the blocker of a conversation, and the state of the blocker.
 pub(super) fn line(
     reading: &mut Reading<'_, '_>,
     conversation: &Label,
@@ -101,9 +101,9 @@ pub(super) fn line(
         let Some(message) = reading.message(number)? else { continue };
         match message.kind.as_str() {
             _ if message.notice.is_some() => {}
-            // Whoever is told of it by a forward is not told of a new one.
+            // A forwarded report is not a new blocker.
             BLOCKER if message.forward_of.is_some() => {}
-            // A blocker that comes back was not resolved.
+            // A blocker that is reported again was not resolved.
             BLOCKER => {
                 resolved = None;
                 first.get_or_insert(message);
@@ -146,7 +146,7 @@ impl BlockerLine {
 
 const BLOCKER_TYPE: &str = "blocker_type";
 
-/// Of what kind the blocker is, by the words of whoever reported it.
+/// The kind of the blocker, as given by its reporter.
 fn blocker_type(content: Content) -> Option<String> {
     let payload = content.payload.and_then(|payload| serde_json::from_str::<serde_json::Value>(payload.get()).ok());
     let in_payload = payload.and_then(|payload| payload.get(BLOCKER_TYPE)?.as_str().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! What became of something that was said to several: who has taken note of it, when, and with what words.
+//! Receipts of a message to several recipients: who responded, when, and with what note.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,22 @@ use crate::views::thread::numbers_after;
 use crate::vocabulary::{TrustLabel, worded_enum};
 
 worded_enum!(
-    /// How a recipient showed that it has taken note. The strongest counts.
+    /// How a recipient responded. The strongest response counts.
     Response {
         /// By `ack`, or by a reply of type `acknowledgment`.
         Acknowledged = 0 "acknowledged",
         /// By any other reply.
         Answered = 1 "answered",
-        /// It passed it on to somebody else.
+        /// By forwarding it.
         Forwarded = 2 "forwarded",
         /// By `done`.
         Done = 3 "done",
-        /// It was a question, and is decided: by somebody else, or by its deadline.
+        /// It was a question that another recipient or the deadline decided.
         Decided = 4 "decided",
     }
 );
 
-/// A broadcast in a line.
+/// A broadcast in one line.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BroadcastLine {
     pub number: MessageNo,
@@ -45,20 +45,20 @@ pub struct BroadcastLine {
     pub kind: TypeName,
     pub topic: Option<Topic>,
     pub subject: String,
-    /// How many have taken note of it, in whatever way.
+    /// Number of recipients that have responded in any way.
     pub acknowledged: u64,
-    /// Of how many.
+    /// Number of all recipients.
     pub recipients: u64,
-    /// Who has not.
+    /// Recipients that have not.
     pub missing: Vec<String>,
 }
 
-/// A broadcast, a publication, or any message: who has taken note of it, and who has not.
+/// A broadcast, a publication, or any message: which recipients have responded, and which have not.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct BroadcastReport {
     #[serde(flatten)]
     pub line: BroadcastLine,
-    /// Where it comes from, as the log knows it: human, agent, outside or poste.
+    /// Its origin, as the log knows it: human, agent, outside or poste.
     pub trust: TrustLabel,
     pub conversation: Label,
     pub references: Vec<String>,
@@ -70,18 +70,18 @@ pub struct BroadcastReport {
     pub timeline: Vec<Happening>,
     /// The timeline was cut.
     pub more: bool,
-    /// The file it is in, once its conversation was archived.
+    /// Its archive file, if its conversation is archived.
     pub archive: Option<String>,
     /// Why not everything could be read.
     pub damage: Vec<String>,
     pub as_of: Position,
 }
 
-/// One recipient: when it saw the message, and when it showed that it has taken note.
+/// One recipient: when it saw the message, and when it responded.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Receipt {
     pub recipient: String,
-    /// Who took it, if it went to one of a group.
+    /// The agent that took it, if it went to a group.
     pub taken_by: Option<String>,
     pub state: State,
     /// When it was shown for the first time.
@@ -92,11 +92,11 @@ pub struct Receipt {
     pub responded_at: Option<Timestamp>,
     /// The reply, if it was one.
     pub answer: Option<MessageNo>,
-    /// What was said with it.
+    /// The note of the response.
     pub note: Option<String>,
 }
 
-/// Recipients a line names that have not taken note.
+/// Maximum number of missing recipients that a line names.
 const MISSING_MAX: usize = 1_000;
 
 pub fn broadcast_report(store: &Store, number: MessageNo) -> Result<Option<BroadcastReport>, Error> {
@@ -142,7 +142,7 @@ pub(super) fn line(
     })
 }
 
-/// What each recipient of a message did about it.
+/// The response of each recipient of a message.
 pub(super) fn receipts(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Receipt>, Error> {
     let replies = replies(reading, found)?;
     let mut receipts = Vec::with_capacity(found.deliveries.len());
@@ -152,12 +152,12 @@ pub(super) fn receipts(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Re
     Ok(receipts)
 }
 
-/// The replies to a message, by who wrote them.
+/// The replies to a message, by sender.
 fn replies(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<BTreeMap<Name, Vec<Message>>, Error> {
     let MessageRows { message, archive, .. } = found;
     let sql = "SELECT number FROM messages WHERE reply_to = ?1 AND notice IS NULL ORDER BY number";
     let mut numbers: Vec<MessageNo> = reading.tables.column(sql, [message.number])?;
-    // What is archived is in no index by what it answers, but it is of the same conversation.
+    // Archived replies are not indexed by `reply_to`, but they are in the same conversation.
     if archive.is_some() {
         let later = numbers_after(reading.tables, &message.conversation, message.number, MESSAGES_MAX)?;
         numbers.extend(later);

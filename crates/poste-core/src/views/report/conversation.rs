@@ -1,4 +1,4 @@
-//! A conversation in a report: who took part, how long it took, how it stands, and what came of it.
+//! A report on a conversation: participants, duration, status and results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,13 +18,13 @@ use crate::views::track::{ResultView, result_view};
 use crate::vocabulary::worded_enum;
 
 worded_enum!(
-    /// How a conversation stands.
+    /// The status of a conversation.
     ConversationStatus {
         /// Something in it is pending or claimed.
         Open = 0 "open",
         /// Everything in it has ended.
         Resolved = 1 "resolved",
-        /// Somebody said with what outcome it is over.
+        /// It was closed with an outcome.
         Closed = 2 "closed",
     }
 );
@@ -44,14 +44,14 @@ pub struct ConversationReport {
     pub last_at: Timestamp,
     pub duration_ms: i64,
     pub status: ConversationStatus,
-    /// It left the database.
+    /// It is archived.
     pub archived: bool,
     pub outcome: Option<ThreadOutcome>,
-    /// What was said when work in it was done or given up, oldest first.
+    /// Results of finished and failed work in it, oldest first.
     pub results: Vec<WorkResult>,
     /// What happened, oldest first.
     pub timeline: Vec<Happening>,
-    /// There is more than the results and the timeline tell.
+    /// Results and timeline were cut.
     pub more: bool,
     /// Why not everything could be read.
     pub damage: Vec<String>,
@@ -71,7 +71,7 @@ pub struct WorkResult {
     pub result: ResultView,
 }
 
-/// A conversation by any of its messages, or by its name.
+/// The report on a conversation.
 pub fn conversation_report(store: &Store, conversation: &Label) -> Result<ConversationReport, Error> {
     store.view(|tables| {
         let summary = whole_summary(store, tables, conversation)?;
@@ -112,14 +112,14 @@ pub fn conversation_report(store: &Store, conversation: &Label) -> Result<Conver
     })
 }
 
-/// With what words it was closed, all of them.
+/// The full outcome that it was closed with.
 pub(super) fn outcome(reading: &mut Reading<'_, '_>, conversation: &Label) -> Result<Option<ThreadOutcome>, Error> {
     let Some(closed) = reading.tables.closed(conversation)? else { return Ok(None) };
     let text = reading.said(closed.position, |content| Some(content.body.text().into_owned()))?;
     Ok(Some(ThreadOutcome { by: closed.by.to_string(), at: closed.at, text: text.unwrap_or(GONE.to_owned()) }))
 }
 
-/// What the recipients of a message said when they were done with it.
+/// The results that recipients of a message gave.
 fn results_of(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<WorkResult>, Error> {
     let mut results = Vec::new();
     for delivery in &found.deliveries {

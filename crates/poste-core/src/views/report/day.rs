@@ -1,4 +1,4 @@
-//! A day of the office.
+//! A report on a day of the office.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +30,13 @@ pub struct DayReport {
     /// Messages stored on this day, without notices of the office.
     pub messages: u64,
     pub by_type: Vec<TypeCount>,
-    /// How many there are of each of the following, of which at most a hundred are listed.
+    /// The full lengths of the following lists, which have at most a hundred entries.
     pub counts: DayCounts,
-    /// Conversations that somebody wrote in, ended something in or closed on this day, and that are over by now.
+    /// Conversations with activity on this day that have ended by now.
     pub finished: Vec<ConversationLine>,
-    /// Those in which something is pending or claimed now.
+    /// Conversations with activity on this day that have pending or claimed mail.
     pub open: Vec<ConversationLine>,
-    /// Messages of this day to several, or to a topic.
+    /// Messages of this day to several recipients, or to a topic.
     pub broadcasts: Vec<BroadcastLine>,
     /// Blockers that were reported or resolved on this day.
     pub blockers: Vec<BlockerLine>,
@@ -87,11 +87,11 @@ pub struct ConversationLine {
     pub conversation: Label,
     /// The subject of its first message.
     pub subject: String,
-    /// How it stands now.
+    /// Its status now.
     pub status: ThreadStatus,
-    /// Messages that were written in it on this day.
+    /// Number of messages sent in it on this day.
     pub messages: u64,
-    /// With what words it was closed.
+    /// The outcome it was closed with.
     pub outcome: Option<String>,
 }
 
@@ -104,17 +104,17 @@ pub struct Ended {
     pub what: Event,
     #[serde(serialize_with = "rfc3339")]
     pub at: Timestamp,
-    /// Who ended it; `poste` for what the office does by itself.
+    /// The agent that ended it; `poste` for the office itself.
     pub by: String,
     pub reason: Option<String>,
 }
 
-/// What an agent did on a day.
+/// The work of an agent on a day.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct AgentDay {
     pub name: String,
     pub sent: u64,
-    /// Messages that came to it by its name.
+    /// Messages addressed to it by name.
     pub received: u64,
     pub claimed: u64,
     pub done: u64,
@@ -123,11 +123,11 @@ pub struct AgentDay {
     pub answered: u64,
 }
 
-/// From the beginning of a day up to its end, or up to now.
+/// The report from the beginning of a day up to its end, or up to now.
 pub fn day_report(store: &Store, since: Timestamp, end: Timestamp, now: Timestamp) -> Result<DayReport, Error> {
     store.view(|tables| {
         let mut reading = Reading::new(store, tables);
-        // What is written this very moment belongs to the day, and a span is without its end.
+        // A span excludes its end, but records of this very moment belong to the day.
         let span = Span::new(&mut reading, since, end.min(now.plus_ms(1)))?;
         let mut day = Day::default();
         span.messages(&mut reading, |reading, stored| day.see_message(reading, &span, stored))?;
@@ -155,14 +155,14 @@ pub fn day_report(store: &Store, since: Timestamp, end: Timestamp, now: Timestam
     })
 }
 
-/// A day as it is put together.
+/// A day report while it is being built.
 #[derive(Default)]
 struct Day {
     counts: DayCounts,
     by_type: BTreeMap<TypeName, u64>,
     /// Messages of the day in each conversation.
     conversations: BTreeMap<Label, u64>,
-    /// Those with a word about a blocker.
+    /// Conversations with a message about a blocker.
     about_blockers: BTreeSet<Label>,
     finished: Vec<ConversationLine>,
     open: Vec<ConversationLine>,
@@ -192,7 +192,7 @@ impl Day {
         if found.deliveries.len() <= 1 && message.topic.is_none() {
             return Ok(());
         }
-        // A question to several wants one decision, not everybody's note.
+        // A question to several recipients needs one decision, not a response of each.
         if reading.tables.approval(message.number)?.is_some() {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl Day {
             |event| counted.contains(&event.event),
             |reading, message, delivery, event| {
                 let bad = [Event::Failed, Event::Dead, Event::Expired, Event::Returned].contains(&event.event);
-                // Closing a conversation is no failure of what was open in it, nor is taking something back.
+                // Mail that was open in a closed conversation did not fail, nor did withdrawn mail.
                 let fine = [EndReason::ConversationClosed, EndReason::Withdrawn, EndReason::Cancelled];
                 let is_closed = fine.into_iter().any(|reason| ended_as(event.value, reason));
                 let ends = bad || matches!(event.event, Event::Done | Event::Acked);
@@ -287,12 +287,12 @@ impl Day {
     }
 }
 
-/// An ack that ends a message is told as an ack, and what somebody else's decision ended was nobody's work.
+/// Whether an end counts as work. An ack is counted as an ack, and a delivery ended by another agent's decision is not.
 pub(super) fn is_work_done(ended_as: Option<i64>) -> bool {
     ![EndReason::Acked, EndReason::Settled].iter().any(|reason| ended_as == Some(i64::from(reason.number())))
 }
 
-/// Those called after their first message by its number, then the others by their names.
+/// Conversations named after their first message by its number, then the others by name.
 fn in_order(conversation: &Label) -> (u64, &str) {
     let text = conversation.as_str();
     (text.parse().unwrap_or(u64::MAX), text)

@@ -1,4 +1,4 @@
-//! What happened in a conversation, one line each: its messages, and those steps of their deliveries that matter.
+//! The timeline of a conversation: its messages, and the steps of their deliveries that matter.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) const RESOLVED: &str = "blocker_resolved";
 pub(super) const ACKNOWLEDGMENT: &str = "acknowledgment";
 
 worded_enum!(
-    /// What happened at one moment of a conversation.
+    /// The kind of an event in a conversation.
     Happened {
         Sent = 0 "sent",
         /// A message of type `blocker_notification`.
@@ -30,7 +30,7 @@ worded_enum!(
         Resolved = 2 "resolved",
         /// A reply to an earlier message.
         Answered = 3 "answered",
-        /// An earlier message was passed on to somebody else.
+        /// An earlier message was forwarded.
         Forwarded = 4 "forwarded",
         /// By `ack`, or by a message of type `acknowledgment`.
         Acknowledged = 5 "acknowledged",
@@ -47,20 +47,20 @@ worded_enum!(
         Retried = 16 "retried",
         /// A result came after the lease was lost.
         Late = 17 "late",
-        /// To somebody who subscribed after it was published.
+        /// To an agent that subscribed after it was published.
         Delivered = 18 "delivered",
-        /// A response was not given in time, and its sender was told.
+        /// A response was not given in time, and the sender was notified.
         Reminded = 19 "reminded",
         Dropped = 20 "dropped",
         /// The conversation was closed.
         Closed = 21 "closed",
         /// A question was decided by an answer.
         Decided = 22 "decided",
-        /// Nobody decided a question in time, and its default is the decision.
+        /// A question was not decided in time, so its default was applied.
         Defaulted = 23 "defaulted",
-        /// Nobody decided a question in time, and it had no default.
+        /// A question was not decided in time and had no default.
         Unanswered = 24 "unanswered",
-        /// Its sender took it back.
+        /// Its sender withdrew it.
         Withdrawn = 25 "withdrawn",
     }
 );
@@ -72,32 +72,32 @@ pub struct Happening {
     pub at: Timestamp,
     pub position: Position,
     pub what: Happened,
-    /// Who did it; `poste` for what the office does by itself.
+    /// The agent that did it; `poste` for the office itself.
     pub by: String,
     /// The message, or the one the step is about.
     pub number: MessageNo,
     /// Set when it is a message.
     #[serde(rename = "type")]
     pub kind: Option<TypeName>,
-    /// Of a message: whom it went to, at most eight of them. Of a step: who had sent the message.
+    /// For a message: at most eight of its recipients. For a step: the sender of the message.
     pub to: Vec<String>,
-    /// Of a message: how many it went to.
+    /// For a message: the number of recipients.
     pub recipients: Option<u64>,
-    /// Of a step: whose delivery it is.
+    /// For a step: the recipient of the delivery.
     pub recipient: Option<String>,
     pub reply_to: Option<MessageNo>,
     pub forward_of: Option<MessageNo>,
-    /// The subject of a message, or the first line of a reply, or what was said with a step.
+    /// The subject of a message, the first line of a reply, or the text of a step.
     pub text: Option<String>,
-    /// It is of another conversation, and a message of this one refers to it or the other way round.
+    /// It belongs to another conversation, and one of the two refers to the other.
     pub linked: bool,
 }
 
-/// Recipients a line names.
+/// Maximum number of recipients that a line names.
 const NAMED_MAX: usize = 8;
-/// Lines of one timeline.
+/// Maximum number of lines of a timeline.
 const HAPPENINGS_MAX: usize = 2_000;
-/// Messages of other conversations.
+/// Maximum number of messages of other conversations.
 const LINKED_MAX: usize = 200;
 
 /// The messages of a conversation, and what happened to them.
@@ -105,11 +105,11 @@ const LINKED_MAX: usize = 200;
 pub(super) struct Timeline {
     pub happenings: Vec<Happening>,
     pub found: Vec<MessageRows>,
-    /// There is more than was looked at.
+    /// There is more than was read.
     pub more: bool,
 }
 
-/// Everything that happened in a conversation; `linked` tells whether messages of others that belong to it count.
+/// The timeline of a conversation. `with_linked` includes linked messages of other conversations.
 pub(super) fn timeline(
     reading: &mut Reading<'_, '_>,
     conversation: &Label,
@@ -132,7 +132,7 @@ pub(super) fn timeline(
             ..blank(Happened::Closed, closed.at, closed.position, closed.by.as_str(), numbers.first().copied())
         });
     }
-    // What a record sent stands before what it did to deliveries, as it was added.
+    // A stable sort: the message of a record stays before its steps.
     timeline.happenings.sort_by_key(|happening| happening.position);
     timeline.more = timeline.more || timeline.happenings.len() > HAPPENINGS_MAX;
     timeline.happenings.truncate(HAPPENINGS_MAX);
@@ -145,7 +145,7 @@ impl Timeline {
             self.happenings.extend(unreadable(reading, number)?);
             return Ok(());
         };
-        // What the office tells of a delivery stands there as a step of that delivery.
+        // A notice only repeats a step of the delivery it is about.
         if found.message.notice.is_none() {
             let text = words(reading, &found.message)?;
             let told = decided(reading, &found.message, sent(&found, text))?;
@@ -161,8 +161,8 @@ impl Timeline {
     }
 }
 
-/// Messages of other conversations that answer one of these, or that one of these answers, forwards or names by `--ref`.
-/// What answers is found by an index, what is named by its number.
+/// Messages of other conversations that answer one of these, or that one of these answers, forwards or references.
+/// Answers are found by an index, referenced messages by number.
 fn linked(
     reading: &mut Reading<'_, '_>,
     conversation: &Label,
@@ -188,7 +188,7 @@ fn linked(
     Ok(linked.into_iter().take(LINKED_MAX).collect())
 }
 
-/// What a line says of a message: its subject, or what a reply says whose subject only repeats another one.
+/// The text of a message's line: its subject, or for a reply that only repeats the subject, its first line.
 fn words(reading: &mut Reading<'_, '_>, message: &Message) -> Result<String, Error> {
     let subject = reading.subject(message)?;
     if message.reply_to.is_none() || !subject.starts_with("Re: ") {
@@ -197,7 +197,7 @@ fn words(reading: &mut Reading<'_, '_>, message: &Message) -> Result<String, Err
     Ok(reading.gist(message)?.unwrap_or(subject))
 }
 
-/// What a message names by `--ref`.
+/// The references of a message (`--ref`).
 pub(super) fn references(reading: &mut Reading<'_, '_>, message: &Message) -> Result<Vec<String>, Error> {
     if message.notice.is_some() {
         return Ok(Vec::new());
@@ -254,7 +254,7 @@ fn sent(found: &MessageRows, text: String) -> Happening {
     }
 }
 
-/// The answer that decided a question is told with the choice.
+/// Adds the choice to the answer that decided a question.
 fn decided(reading: &Reading<'_, '_>, message: &Message, told: Happening) -> Result<Happening, Error> {
     let Some(question) = message.reply_to else { return Ok(told) };
     let Some(approval) = reading.tables.approval(question)?.filter(|asked| asked.answer == Some(message.number)) else {
@@ -268,7 +268,7 @@ fn decided(reading: &Reading<'_, '_>, message: &Message, told: Happening) -> Res
     Ok(Happening { what: Happened::Decided, text: Some(text), ..told })
 }
 
-/// A message whose archive is missing or damaged, as far as the log itself tells of it.
+/// A message whose archive is missing or damaged, with what the log alone knows about it.
 fn unreadable(reading: &mut Reading<'_, '_>, number: MessageNo) -> Result<Option<Happening>, Error> {
     let Some(said) = in_log(reading.tables, number)? else { return Ok(None) };
     let Some(header) = said.header else { return Ok(None) };
@@ -282,7 +282,7 @@ fn unreadable(reading: &mut Reading<'_, '_>, number: MessageNo) -> Result<Option
     }))
 }
 
-/// What happened to the deliveries of a message, without what other lines tell.
+/// The steps of a message's deliveries, without those that other lines show.
 fn steps(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Happening>, Error> {
     let MessageRows { message, deliveries, events, .. } = found;
     let mut shown = BTreeSet::new();
@@ -294,7 +294,7 @@ fn steps(reading: &mut Reading<'_, '_>, found: &MessageRows) -> Result<Vec<Happe
         if is_repeated || (what == Happened::Claimed && ends_at_once(events, event)) {
             continue;
         }
-        // A question is decided once, however many it was asked of.
+        // A question is decided once, regardless of the number of recipients.
         let at_deadline = matches!(what, Happened::Defaulted | Happened::Unanswered);
         if at_deadline && !decided.insert(event.position) {
             continue;
@@ -319,17 +319,17 @@ fn default_of(reading: &Reading<'_, '_>, message: &Message) -> Result<Option<Str
     Ok(choice.map(|choice| format!("{choice}, the default")))
 }
 
-/// A `done` on what nobody holds claims it in the same record.
+/// A `done` on an unclaimed delivery claims it in the same record.
 fn ends_at_once(events: &[EventRow], claim: &EventRow) -> bool {
     let ends = [Event::Done, Event::Failed, Event::AttemptFailed];
     let same = |event: &EventRow| (event.position, event.delivery) == (claim.position, claim.delivery);
     events.iter().any(|event| same(event) && ends.contains(&event.event))
 }
 
-/// Ends that another line tells: an ack, a reply, a message that passes it on, or the answer of whoever decided it.
+/// Ends that another line shows: an ack, a reply, a forward, or the answer that decided it.
 const TOLD_ALREADY: [EndReason; 4] = [EndReason::Acked, EndReason::Replied, EndReason::Forwarded, EndReason::Settled];
 
-/// The step as a timeline tells it; none for what its reply, its ack or its lease tells already.
+/// The step as a timeline shows it; `None` if a reply, an ack or another line already shows it.
 fn happened(event: &EventRow) -> Option<Happened> {
     let ended_as = |reason: EndReason| event.value == Some(i64::from(reason.number()));
     Some(match event.event {
@@ -353,11 +353,11 @@ fn happened(event: &EventRow) -> Option<Happened> {
         Event::Delivered => Happened::Delivered,
         Event::Reminded => Happened::Reminded,
         Event::Dropped => Happened::Dropped,
-        // What its gates stopped came back, which is told.
+        // The return of a message that its gates stopped is shown.
         Event::GatePassed | Event::GateFailed => return None,
-        // That somebody rang moved nothing; whether it was seen is told.
+        // A ring changes nothing; whether the message was seen is shown.
         Event::WakeRequested | Event::WakeFailed => return None,
-        // What its runs came to is told by how it ended.
+        // The outcome of its runs is shown by how it ended.
         Event::Held | Event::RunStarted | Event::RunEnded => return None,
         Event::Answered | Event::Extended | Event::Ready | Event::LeaseMoved => return None,
     })

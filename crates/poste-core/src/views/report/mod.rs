@@ -1,7 +1,7 @@
-//! Reports: what became of a broadcast, a blocker, a conversation, an agent's mail, a day.
+//! Reports on a broadcast, a blocker, a conversation, an agent's mail, or a day.
 //!
-//! A report of one message or conversation costs what that one is worth; a report of a time reads the records of that
-//! time, which stand together in the log.
+//! The cost of a report on a message or conversation grows with its size. A report on a time reads the records of that
+//! time, which are next to each other in the log.
 
 mod agent;
 mod blocker;
@@ -28,16 +28,16 @@ use crate::log::{Content, MessageNo, Position};
 use crate::store::Store;
 use crate::store::tables::{Message, Tables};
 
-/// What stands where words were erased.
+/// Shown in place of erased text.
 const REDACTED: &str = "(redacted)";
-/// What stands where words are missing.
+/// Shown in place of missing text.
 const GONE: &str = "(no longer here)";
-/// Messages of one conversation that a report looks at, oldest first.
+/// Messages of one conversation that a report reads, oldest first.
 const MESSAGES_MAX: usize = 2_000;
-/// Lines of each list in a report of a time.
+/// Lines of each list in a report on a time.
 const LIST_MAX: usize = 100;
 
-/// What a report is read with. One missing archive must not hide all that is whole, so damage is noted and passed by.
+/// Reads a report. One missing archive must not hide everything else, so damage is noted and skipped.
 struct Reading<'a, 'conn> {
     store: &'a Store,
     tables: &'a Tables<'conn>,
@@ -49,7 +49,7 @@ impl<'a, 'conn> Reading<'a, 'conn> {
         Self { store, tables, damage: BTreeSet::new() }
     }
 
-    /// Something, or what is to be shown in its place.
+    /// What was found, or its replacement if it is damaged.
     fn or<T>(&mut self, found: Result<T, Error>, instead: T) -> Result<T, Error> {
         Ok(or_damage(found)?.unwrap_or_else(|damage| {
             self.damage.insert(damage);
@@ -76,7 +76,7 @@ impl<'a, 'conn> Reading<'a, 'conn> {
         self.or(found, UNREADABLE.to_owned())
     }
 
-    /// What a record's content says, as `says` tells it; of words that are gone, that they are.
+    /// The text that `says` takes from a record's content, or a placeholder if the content is missing.
     fn said(
         &mut self,
         position: Position,
@@ -91,12 +91,12 @@ impl<'a, 'conn> Reading<'a, 'conn> {
         self.or(found, Some(UNREADABLE.to_owned()))
     }
 
-    /// In one line.
+    /// The content of a record in one line.
     fn note(&mut self, position: Position) -> Result<Option<String>, Error> {
         self.said(position, first_line)
     }
 
-    /// What a message says, in one line: that of its body, or its subject.
+    /// A message in one line: the first line of its body, or its subject.
     fn gist(&mut self, message: &Message) -> Result<Option<String>, Error> {
         self.said(message.position, |content| {
             let subject = content.subject.clone();

@@ -1,5 +1,5 @@
-//! What happened in a span of time. Records stand in the log in the order of time, so a span is a range of positions,
-//! and of numbers: what is read grows with the span, not with the history.
+//! The events of a span of time. Records are ordered by time, so a span is a range of positions and of message numbers:
+//! the cost grows with the span, not with the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::time::Timestamp;
 use crate::views::rows::{MessageRows, in_log};
 use crate::views::thread::conversation_in;
 
-/// Records looked at in one go.
+/// Records read at a time.
 const CHUNK: usize = 1_000;
 
-/// From a moment on, up to another and without it.
+/// From one moment up to another, exclusive.
 pub(super) struct Span {
     /// The last record before it, and the last one in it.
     after: Position,
@@ -27,7 +27,7 @@ pub(super) struct Span {
     end: MessageNo,
     /// Messages of the span, or whose deliveries it may have touched, that left the live tables.
     archived: BTreeMap<MessageNo, MessageRows>,
-    /// Conversations somebody closed in it.
+    /// Conversations that were closed in it.
     pub closed: BTreeSet<Label>,
 }
 
@@ -75,7 +75,7 @@ impl Span {
         Ok(())
     }
 
-    /// What agents did to messages that are archived by now, and which conversations were closed, the records tell.
+    /// Finds messages that are archived by now, and closed conversations, from the records.
     fn look_at_records(&mut self, reading: &mut Reading<'_, '_>) -> Result<(), Error> {
         let mut after = self.after;
         let upto = self.upto;
@@ -101,7 +101,7 @@ impl Span {
         Ok(())
     }
 
-    /// Looks at every message that was stored in the span, in order.
+    /// Visits every message stored in the span, in order.
     pub(super) fn messages(
         &self,
         reading: &mut Reading<'_, '_>,
@@ -130,7 +130,7 @@ impl Span {
         Ok(())
     }
 
-    /// How many messages of the span came to each agent by its name.
+    /// Number of messages of the span addressed to each agent by name.
     pub(super) fn received(&self, reading: &Reading<'_, '_>) -> Result<BTreeMap<String, u64>, Error> {
         let mut received = BTreeMap::new();
         let mut count = |address: &Address| {
@@ -152,7 +152,7 @@ impl Span {
         Ok(received)
     }
 
-    /// Looks at every step of a delivery in the span that `wants` is true of, with its message and the delivery itself.
+    /// Visits every step of a delivery in the span that `wants` selects, with its message and delivery.
     pub(super) fn steps(
         &self,
         reading: &mut Reading<'_, '_>,

@@ -230,7 +230,7 @@ fn git_s_own_files_and_links_to_folders_are_refused_by_name_too() {
     symlink("../.git/config", fixture.path("src/config")).unwrap();
     symlink("deep", fixture.path("src/link")).unwrap();
     for name in [".git", ".git/config", "src/config"] {
-        assert_eq!(problems(fixture.list(&[name])), [format!("{name}: it is git's own, which may hold credentials")]);
+        assert_eq!(problems(fixture.list(&[name])), [format!("{name}: it belongs to git and may contain credentials")]);
     }
     for name in ["src/link", "src/link/"] {
         assert_eq!(
@@ -279,7 +279,7 @@ fn what_happens_between_listing_and_copying_is_seen() {
                 fs::remove_file(path).unwrap();
                 symlink("../../secret", path).unwrap();
             },
-            "it may not be read, or it leads out of the worktree",
+            "it cannot be read, or it leads out of the worktree",
         ),
     ];
     for (name, sabotage, expected) in cases {

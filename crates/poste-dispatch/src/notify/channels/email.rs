@@ -1,4 +1,4 @@
-//! A mail by SMTP. Plain text, and known by its Message-ID.
+//! Sends a plain text mail by SMTP, with the key in its Message-ID.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::notify::secret::{self, Secret};
 
 const TEXT_CHARS_MAX: usize = 100_000;
 const SUBJECT_CHARS_MAX: usize = 200;
-/// Says which office a mail is from.
+/// Names the office that a mail is from.
 pub(crate) const OFFICE_HEADER: &str = "X-Poste-Office";
 
 pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     let password = config.password.as_ref().map(|place| secret::read(place, scene.folder)).transpose()?;
     let message = message(config, post)?;
     let transport = transport(config, password.as_ref(), scene.timeout)?;
-    // A server may take its time with every single word: it is not waited for longer than for all of them.
+    // The transport's timeout applies to each reply. This one limits the whole attempt.
     let (answered, answer) = mpsc::channel();
     std::thread::spawn(move || {
         let sent = transport.send(&message).map(drop);
@@ -30,7 +30,7 @@ pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Resul
     });
     let failure = match answer.recv_timeout(scene.timeout) {
         Ok(Ok(())) => return Ok(()),
-        // A wrong password is for good as far as this server knows, and is mended by somebody here.
+        // Never final: servers call a wrong password a permanent error, but a person here can fix it.
         Ok(Err((why, _))) => Failure::from(why),
         Err(_) => Failure::from("the mail server did not answer in time".to_owned()),
     };
@@ -39,7 +39,7 @@ pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Resul
 
 fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
     let mailbox = |address: &str| -> Result<Mailbox, Failure> {
-        address.parse().map_err(|_| Failure::from(format!("{address:?} is no address")))
+        address.parse().map_err(|_| Failure::from(format!("{address:?} is not a mail address")))
     };
     let host = config.sender.rsplit_once('@').map_or("poste.invalid", |(_, host)| host);
     let subject: String = post.title().chars().take(SUBJECT_CHARS_MAX).collect();
@@ -48,7 +48,7 @@ fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
         .message_id(Some(format!("<{}.{}@{host}>", post.key, post.mark)))
         .subject(subject)
         .header(ContentType::TEXT_PLAIN);
-    // Nobody's program is to answer it, and whoever takes mail in for this office knows it again.
+    // No program should answer it, and `poste ingest` for this office recognises it.
     let automatic = [
         ("Auto-Submitted", "auto-generated"),
         ("X-Auto-Response-Suppress", "OOF, AutoReply"),
@@ -60,18 +60,18 @@ fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
     for recipient in &config.recipients {
         builder = builder.to(mailbox(recipient)?);
     }
-    builder.body(post.text(TEXT_CHARS_MAX)).map_err(|error| Failure::from(format!("the mail cannot be made: {error}")))
+    builder.body(post.text(TEXT_CHARS_MAX)).map_err(|error| Failure::from(format!("invalid mail: {error}")))
 }
 
 fn transport(config: &EmailConfig, password: Option<&Secret>, timeout: Duration) -> Result<SmtpTransport, Failure> {
     let (host, port) = match config.server.rsplit_once(':') {
         Some((host, port)) if !host.ends_with(':') => {
-            let port = port.parse::<u16>().map_err(|_| "the port of the mail server is no number".to_owned())?;
+            let port = port.parse::<u16>().map_err(|_| "the port of the mail server is not a number".to_owned())?;
             (host, Some(port))
         }
         _ => (config.server.as_str(), None),
     };
-    let parameters = || TlsParameters::new(host.to_owned()).map_err(|_| "TLS cannot be set up".to_owned());
+    let parameters = || TlsParameters::new(host.to_owned()).map_err(|_| "could not set up TLS".to_owned());
     let (encryption, usual_port) = match config.tls {
         Tls::Wrapped => (Encryption::Wrapper(parameters()?), 465),
         Tls::Starttls => (Encryption::Required(parameters()?), 587),
@@ -91,7 +91,7 @@ fn explain(error: &lettre::transport::smtp::Error) -> String {
     }
     match error.status() {
         Some(code) => format!("the mail server answered with {code}"),
-        None if error.is_tls() => "no TLS with the mail server".to_owned(),
-        None => "no connection with the mail server".to_owned(),
+        None if error.is_tls() => "TLS with the mail server failed".to_owned(),
+        None => "could not connect to the mail server".to_owned(),
     }
 }

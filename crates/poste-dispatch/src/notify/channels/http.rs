@@ -1,4 +1,4 @@
-//! One request with a time limit, of whose answer little is read.
+//! Sends one request with a time limit, and reads only the beginning of the response.
 
 use std::io::Read;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{Failure, Post};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Of an answer that says what is wrong.
+/// How much is read of a response that describes an error.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
-/// Whether an answer's own words may be said.
+/// Whether the error text of a response may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Said,
-    /// The address is a secret, and servers repeat addresses: whole, in part, or written differently.
+    /// The URL is a secret, and servers repeat URLs: whole, in part, or encoded.
     Unsaid,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn post(
         .timeout_global(Some(timeout))
         .timeout_connect(Some(timeout.min(CONNECT_MAX)))
         .http_status_as_error(false)
-        // Whoever is named in the file gets it, and nobody they name.
+        // Only the configured server gets the message, not one that it redirects to.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("poste/", env!("CARGO_PKG_VERSION")));
@@ -54,7 +54,7 @@ pub(super) fn post(
     }
     let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let mut answer = Vec::new();
-    // What cannot be read of it does not matter: the status says enough.
+    // A read error does not matter: the status says enough.
     let _ = response.into_body().into_reader().take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
     let seconds = retry_after.or_else(|| answer["parameters"]["retry_after"].as_u64());
@@ -62,7 +62,7 @@ pub(super) fn post(
     let why = why.filter(|_| words == Words::Said);
     let why = why.map(|why| format!(": {}", shortened(why))).unwrap_or_default();
     Err(Failure {
-        why: format!("it answered with HTTP {status}{why}"),
+        why: format!("the server answered with HTTP {status}{why}"),
         again_in: seconds.map(Duration::from_secs),
         is_final: matches!(status, 400 | 413 | 422),
     })
@@ -79,16 +79,16 @@ fn shortened(text: &str) -> String {
     super::super::post::plain(text).chars().take(200).collect()
 }
 
-/// In words that hold nothing of the request: its address may be a secret.
+/// Says nothing about the request, because its URL may be a secret.
 fn explain(error: &ureq::Error) -> String {
     match error {
-        ureq::Error::Timeout(_) => "it did not answer in time".to_owned(),
+        ureq::Error::Timeout(_) => "the server did not answer in time".to_owned(),
         ureq::Error::Io(error) => format!("no connection: {}", error.kind()),
-        ureq::Error::HostNotFound => "its host is not found".to_owned(),
+        ureq::Error::HostNotFound => "host not found".to_owned(),
         ureq::Error::ConnectionFailed => "no connection".to_owned(),
         ureq::Error::Tls(why) => format!("TLS: {why}"),
         ureq::Error::Rustls(why) => format!("TLS: {why}"),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => "its address is none".to_owned(),
-        _ => "what answered is no HTTP server".to_owned(),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => "invalid URL".to_owned(),
+        _ => "the server did not answer with HTTP".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What happens on this machine: a notification, a command, a line in a file.
+//! Handlers on this machine: a desktop notification, a command, a line in a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,9 +22,9 @@ use crate::notify::post::plain;
 const FOLDER: &str = "watch";
 const TITLE_CHARS_MAX: usize = 120;
 const TEXT_CHARS_MAX: usize = 500;
-/// Shorter than what an attempt may take beyond its time limit.
+/// Shorter than the time by which an attempt may exceed its limit.
 const GRACE: Duration = Duration::from_millis(500);
-/// How often a command is asked whether it is still wanted.
+/// How often a running command is checked for a stop of the watcher.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
 pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
@@ -62,7 +62,7 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
         .map(|word| values.iter().fold(word.clone(), |word, (template, value)| word.replace(template, value)));
     let filled: Vec<String> = filled.collect();
     let Some((program, arguments)) = filled.split_first() else {
-        return Err("there is no program to run".to_owned().into());
+        return Err("no program to run".to_owned().into());
     };
     let mut environment = Environment::default();
     environment
@@ -93,7 +93,7 @@ fn finished(task: &mut Task, scene: Scene<'_>) -> Result<(), Failure> {
 
 fn ended(finished: &Finished) -> String {
     let how = match (finished.stopped, finished.end) {
-        (Some(Stopped::TimedOut), _) => "it did not end in time".to_owned(),
+        (Some(Stopped::TimedOut), _) => "it timed out".to_owned(),
         (Some(_), _) => "it was stopped".to_owned(),
         (None, End::Exit(code)) => format!("it ended with exit code {code}"),
         (None, End::Signal(signal)) => format!("it was ended by signal {signal}"),
@@ -105,7 +105,7 @@ fn ended(finished: &Finished) -> String {
     if said.is_empty() { how } else { format!("{how}: {said}") }
 }
 
-/// One line of JSON. Only what the log's headers say: words would outlive their redaction here.
+/// Appends one line of JSON, without content, which would outlive its redaction here.
 pub(super) fn log(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     let message = &post.message;
     let line = json!({
@@ -120,17 +120,17 @@ pub(super) fn log(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
             _ => {}
         }
         let mut file = open(&folder.join(format!("{}.jsonl", post.rule)))?;
-        // In one write: two processes never mix their lines.
+        // In one write, so that two processes never mix their lines.
         file.write_all(format!("{line}\n").as_bytes())?;
         file.sync_data()
     };
-    append().map_err(|error| Failure::from(format!("its file cannot be written: {error}")))
+    append().map_err(|error| Failure::from(format!("could not write its file: {error}")))
 }
 
 fn open(path: &Path) -> io::Result<File> {
     // A link could lead to any file of this user.
     if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("not a regular file"));
     }
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

@@ -1,4 +1,5 @@
-//! The ways people are told. Each gets one attempt that ends in time, and says why it failed without saying a secret.
+//! The ways to notify people. Each makes one attempt within a time limit, and says why it failed without revealing a
+//! secret.
 
 mod email;
 mod http;
@@ -21,9 +22,9 @@ use super::sign;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub why: String,
-    /// The receiver said when to come again.
+    /// The receiver said when to retry.
     pub again_in: Option<Duration>,
-    /// The receiver will not take this message, however often it is sent.
+    /// The receiver will never accept this message.
     pub is_final: bool,
 }
 
@@ -39,7 +40,7 @@ impl Failure {
     }
 }
 
-/// Where an attempt is made.
+/// The context of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'s> {
     /// The folder of the office, and that of `poste.toml`.
@@ -48,20 +49,20 @@ pub(super) struct Scene<'s> {
     pub timeout: Duration,
     /// Seconds, for signatures.
     pub now_s: i64,
-    /// Set when whoever tells is to end: a command is not waited for then.
+    /// Set when the watcher stops: it then stops a running command.
     pub stop: &'s AtomicBool,
 }
 
-/// What a webhook says it is.
+/// The type of a webhook that a rule sends.
 pub(crate) const MESSAGE_TYPE: &str = "poste.message";
-/// Longer texts are cut: a chat takes no more of one message.
+/// Longer texts are cut, because chats limit the length of a message.
 const CHAT_CHARS_MAX: usize = 3_500;
 
 pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     match handler {
         HandlerConfig::Telegram { token, chat, url } => {
             let token = secret::read(token, scene.folder)?;
-            // Without a parse mode it is text, and nothing in it is markup.
+            // Without a parse mode, nothing in the text is markup.
             let body = json!({ "chat_id": chat, "text": post.text(CHAT_CHARS_MAX), "link_preview_options": { "is_disabled": true } });
             let url = format!("{}/bot{}/sendMessage", url.trim_end_matches('/'), token.get());
             http::post(&url, Words::Unsaid, &[], post, &body, scene.timeout)
@@ -69,7 +70,7 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
         HandlerConfig::Slack { url } => {
             let url = secret::read(url, scene.folder)?;
             if !url.get().starts_with("https://") && !url.get().starts_with("http://") {
-                return Err("what is kept there is no address".to_owned().into());
+                return Err("the secret is not an http or https URL".to_owned().into());
             }
             let text = slack_text(&post.text(CHAT_CHARS_MAX));
             let body = json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
@@ -79,7 +80,7 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Re
             let secret = secret::read(secret, scene.folder)?;
             let body = json!({ "type": MESSAGE_TYPE, "timestamp": post.message.at.to_string(), "data": post.data() });
             let signature = sign::sign(secret.get(), &post.key, scene.now_s, body.to_string().as_bytes());
-            let signature = signature.ok_or_else(|| "the secret cannot sign anything".to_owned())?;
+            let signature = signature.ok_or_else(|| "the secret cannot be used to sign".to_owned())?;
             let headers = [
                 ("webhook-id", post.key.clone()),
                 ("webhook-timestamp", scene.now_s.to_string()),

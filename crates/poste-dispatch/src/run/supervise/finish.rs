@@ -1,4 +1,4 @@
-//! What a run came to, and how that gets into the log.
+//! Determines the outcome of a run and records it.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ use crate::run::folder::RunFolder;
 use crate::run::outcome::{self, Result as RunResult};
 
 impl Supervisor<'_> {
-    /// What became of the messages and the end of the run, in one transaction. If an answer is refused, the next best.
+    /// Records the outcome of the messages and the end of the run in one transaction. If an answer is refused, records
+    /// the next best outcome.
     pub(super) fn finish(&mut self, run: &Run, mut result: RunResult) -> Result<RunResult, RunError> {
         let agent = self.errand.agent.clone();
         let holder = self.holder(run);
@@ -24,7 +25,7 @@ impl Supervisor<'_> {
         let (mut proposals, mut otherwise) = (Vec::new(), Vec::new());
         for (number, attempts) in standing {
             let Some(message) = run.messages.iter().find(|message| message.number == number) else {
-                // Its gates could not even be asked.
+                // The run failed before its gates ran.
                 let why = result.problem.as_deref().unwrap_or("it could not be started");
                 let again = outcome::of_unread(Some(&self.config), number, attempts, run.claimed.token, why);
                 proposals.push(self.proposal(&agent, &run.run, again.0, again.1));
@@ -71,37 +72,39 @@ impl Supervisor<'_> {
         Ok(result)
     }
 
-    /// What is held after everything was said was refused: it goes back, as nobody looks after it from here on.
+    /// Releases messages that are still held because every outcome was refused: from here on nothing renews their
+    /// leases.
     fn let_go(&mut self, run: &Run, holder: &Holder) -> Result<(), RunError> {
         for (number, _) in patiently(END_PATIENCE, || self.standing(holder, &run.claimed))? {
             let release = Intent::Release(Release { message: number, token: Some(run.claimed.token) });
             let proposal = self.proposal(&holder.agent, &run.run, release, None);
             if let Verdict::Rejected(why) = self.next_best(&proposal)? {
-                return Err(RunError::Refused(format!("message {number} could not be given back: {why}")));
+                return Err(RunError::Refused(format!("could not release message {number}: {why}")));
             }
         }
         Ok(())
     }
 
-    /// The end was refused, perhaps for what it says. Without one the run would count for ever.
+    /// Records the end without content, which may have been the reason for a refusal. Without an end the run would
+    /// count as active for ever.
     fn end_plainly(&mut self, agent: &Name, run: &Session, end: RunEnd) -> Result<(), RunError> {
         let proposal = self.proposal(agent, run, Intent::RunEnd(end), Some(Content::default()));
         let Verdict::Rejected(why) = self.next_best(&proposal)? else { return Ok(()) };
         let row = patiently(END_PATIENCE, || views::run_row(self.office.store(), run))?;
-        // Somebody took this one for dead, and wrote its end.
+        // A sweep took this run for dead and recorded its end.
         if row.is_some_and(|row| !row.is_running()) {
             return Ok(());
         }
-        Err(RunError::Refused(format!("the end of run {run} could not be recorded: {why}")))
+        Err(RunError::Refused(format!("could not record the end of run {run}: {why}")))
     }
 
     fn next_best(&mut self, proposal: &Proposal) -> Result<Verdict, RunError> {
         let outcome = self.store(END_PATIENCE, std::slice::from_ref(proposal))?.pop();
-        let outcome = outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))?;
+        let outcome = outcome.ok_or_else(|| Error::Damaged("the log returned no outcome".to_owned()))?;
         Ok(outcome.verdict)
     }
 
-    /// What is still held, and how often it was tried before.
+    /// The messages still held, and the number of attempts before.
     fn standing(&self, holder: &Holder, claimed: &Claimed) -> Result<Vec<(MessageNo, u32)>, Error> {
         let mut held = Vec::new();
         for item in &claimed.items {
@@ -114,13 +117,13 @@ impl Supervisor<'_> {
     }
 }
 
-/// Why a message of a run is not done.
+/// Why a message of a run failed, if it did.
 fn left_undone(proposal: &Proposal) -> Option<String> {
     let content = proposal.content.as_ref().filter(|_| matches!(proposal.intent, Intent::Fail(_)))?;
     Some(content.body.text().into_owned())
 }
 
-/// What a program that ran came to.
+/// The result of a program that ran.
 pub(super) fn result(
     finished: &Finished,
     why: Option<String>,
@@ -135,7 +138,7 @@ pub(super) fn result(
     let (how, code, problem) = match (finished.stopped, finished.end) {
         (Some(Stopped::TimedOut), _) => {
             let limit = poste_config::length_text(limit_ms);
-            (RunOutcome::TimedOut, None, Some(format!("it took longer than {limit} and was ended")))
+            (RunOutcome::TimedOut, None, Some(format!("it timed out after {limit}")))
         }
         (Some(Stopped::ByWatcher), _) => {
             (RunOutcome::LeaseLost, None, Some(why.unwrap_or_else(|| "the lease was lost".to_owned())))
@@ -147,7 +150,7 @@ pub(super) fn result(
             (RunOutcome::Exited, code(number), Some(format!("it ended with exit code {number}{told}")))
         }
         (None, End::Signal(number)) => {
-            (RunOutcome::Signalled, code(number), Some(format!("it was ended by signal {number}")))
+            (RunOutcome::Signalled, code(number), Some(format!("it was killed by signal {number}")))
         }
     };
     let mut problem = problem;
@@ -160,7 +163,7 @@ pub(super) fn result(
         AnswerBy::Stdout => said.text,
         AnswerBy::File => match (answer_file(&folder.own_answer(), config.preset), config.preset) {
             (text, _) if !text.is_empty() => text,
-            // It is in what it printed, too.
+            // Its output has the answer, too.
             (_, Preset::Codex | Preset::Aider) => said.text,
             (text, _) => text,
         },
@@ -186,7 +189,7 @@ fn printed(stdout: &str, stderr: &str) -> String {
     }
 }
 
-/// What a program put into its file; it may be anything, also something that never ends.
+/// The content of the answer file. The program may have put anything there, even something that never ends.
 fn answer_file(path: &Path, preset: Preset) -> String {
     const MAX: u64 = 4 * 1024 * 1024;
     let bytes = match preset {

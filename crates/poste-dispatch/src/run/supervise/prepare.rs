@@ -1,4 +1,4 @@
-//! Everything that is made ready before a program starts.
+//! Prepares everything before a program starts.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) struct Prepared {
 }
 
 impl Supervisor<'_> {
-    /// Runs the gates of what was claimed, and gives what is left of it.
+    /// Runs the gates of the claimed messages, and returns those that passed.
     fn pass_gates(&mut self, run: &Run) -> Result<Claimed, String> {
         let acting = Caller::acting_for(self.errand.agent.clone(), Some(run.run.clone()), Via::Dispatch);
         let caller = Caller { files: self.files(), ..acting };
@@ -41,14 +41,14 @@ impl Supervisor<'_> {
         gated.map(|gated| gated.claimed).map_err(|error| error.message)
     }
 
-    /// Gates look at the project this office is for, wherever its agents work.
+    /// Gates check the project of this office, wherever its agents work.
     fn files(&self) -> Files {
         let office = self.office.path().ok();
         let opened = office.and_then(|office| Files::open(office.parent()?, office).ok());
         opened.unwrap_or_default()
     }
 
-    /// Everything that can go wrong before the program starts, and the program to start.
+    /// Does everything that can fail before the program starts, and returns the task to start.
     pub(super) fn prepare(&mut self, run: &mut Run) -> Result<Prepared, String> {
         let said = |error: Error| error.to_string();
         for item in &run.claimed.items {
@@ -66,7 +66,7 @@ impl Supervisor<'_> {
         let office = self.office.path().map_err(said)?.to_owned();
         let folder = self.working_folder(run, &office)?;
         let mut ways = preset::ways(&self.config);
-        // Two that run at once cannot go on with the same one.
+        // Two concurrent runs cannot resume the same conversation.
         let may_resume = self.config.resume && self.config.concurrency == 1;
         let last =
             may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
@@ -82,7 +82,7 @@ impl Supervisor<'_> {
         );
         RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;
         let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref()).inspect_err(|_| {
-            // It may be that very conversation that is in the way, and then it would be for ever.
+            // The conversation itself may be the cause, and would then prevent every start.
             if last.is_some() {
                 conversation::forget(&office, &self.errand.agent);
             }
@@ -90,10 +90,10 @@ impl Supervisor<'_> {
         Ok(Prepared { task, ways, folder, last })
     }
 
-    /// A name for this run alone, under whoever asked.
+    /// Registers a name for this run alone, with the asking agent as its lead.
     fn register_subagent(&mut self, run: &Run) -> Result<Name, String> {
         let said = |error: Error| error.to_string();
-        let name = subagent_name(&self.errand.agent, &run.run).ok_or("there is no name for it")?;
+        let name = subagent_name(&self.errand.agent, &run.run).ok_or("no valid name for the subagent")?;
         let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
         let is_active =
             |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
@@ -103,7 +103,7 @@ impl Supervisor<'_> {
         let proposal = self.proposal(&name, &run.run, register, None);
         let outcome = self.store(START_PATIENCE, &[proposal]).map_err(said)?.pop();
         match outcome.map(|outcome| outcome.verdict) {
-            Some(Verdict::Rejected(why)) => Err(format!("{name} could not be registered: {why}")),
+            Some(Verdict::Rejected(why)) => Err(format!("could not register {name}: {why}")),
             _ => Ok(name),
         }
     }
@@ -115,16 +115,17 @@ impl Supervisor<'_> {
         }
         let folder = self.config.folder.as_ref().map_or_else(|| project.to_owned(), |folder| project.join(folder));
         if !folder.is_dir() {
-            return Err(format!("the folder {} to run in is not there", folder.display()));
+            return Err(format!("working folder not found: {}", folder.display()));
         }
-        // What comes with a repository is for that project; a link in it may lead anywhere.
+        // A poste.toml that comes with a repository may name folders of the project only, and a link may lead anywhere.
         if self.config.source != Source::Machine && !is_within(&folder, project) {
-            return Err(format!("the folder {} to run in is not within the project", folder.display()));
+            return Err(format!("working folder is outside the project: {}", folder.display()));
         }
         Ok(folder)
     }
 
-    /// Git takes its time in a large project, so the lease is kept meanwhile, and whatever it starts ends with this process.
+    /// Git can take long in a large project, so the lease is renewed in the meantime. Everything it starts ends with
+    /// this process.
     fn worktree(&mut self, run: &Run, office: &Path, project: &Path) -> Result<PathBuf, String> {
         let program = self.errand.program.clone();
         let agent = self.errand.agent.clone();
@@ -150,7 +151,7 @@ impl Supervisor<'_> {
         prompt: &str,
         last: Option<&Conversation>,
     ) -> Result<Task, String> {
-        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the office is no UTF-8");
+        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the office is not UTF-8");
         let numbers: Vec<String> = run.messages.iter().map(|message| message.number.to_string()).collect();
         let templates = Templates {
             agent: run.name.to_string(),
@@ -173,12 +174,10 @@ impl Supervisor<'_> {
         if words.iter().any(|word| word.len() > WORD_BYTES_MAX)
             || (ways.input == Input::Environment && prompt.len() > WORD_BYTES_MAX)
         {
-            return Err(
-                "the message is too long to be given by an argument or the environment; use stdin or a file".to_owned()
-            );
+            return Err("the message is too long for an argument or a variable; use stdin or a file".to_owned());
         }
         let mut words = words.into_iter();
-        let program = words.next().ok_or("there is no program to run")?;
+        let program = words.next().ok_or("no program to run")?;
         let mut task = Task::new(program, words);
         if ways.input == Input::Stdin {
             task.stdin(prompt.as_bytes());
@@ -219,14 +218,14 @@ impl Supervisor<'_> {
     }
 }
 
-/// The program finds this poste, after everything it finds otherwise.
+/// Adds the folder of this poste at the end, so that the program finds it.
 fn path_with(program: &Path) -> OsString {
     let own = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&own).chain(program.parent().map(Path::to_owned));
     std::env::join_paths(folders).unwrap_or(own)
 }
 
-/// Whether a folder is one of the project, wherever links lead.
+/// Whether a folder is inside the project once links are resolved.
 fn is_within(folder: &Path, project: &Path) -> bool {
     matches!((folder.canonicalize(), project.canonicalize()), (Ok(folder), Ok(project)) if folder.starts_with(&project))
 }

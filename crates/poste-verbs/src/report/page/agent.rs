@@ -37,7 +37,7 @@ impl Report for AgentReport {
     }
 }
 
-/// How many, and of which types.
+/// A total, and the count of each type.
 pub(super) fn counted(all: u64, types: &[TypeCount]) -> String {
     let each: Vec<String> = types.iter().map(|kind| format!("{} `{}`", kind.count, kind.kind)).collect();
     if each.is_empty() { all.to_string() } else { format!("{all} ({})", each.join(", ")) }
@@ -50,7 +50,7 @@ fn taken(all: u64, taken: &Taken) -> String {
     }
 }
 
-/// What somebody still has to do something about.
+/// A table of open mail.
 pub(super) fn open_mail(page: &Page, out: &mut dyn Write, day: Timestamp, mail: &[OpenMail]) -> io::Result<()> {
     let row = |mail: &OpenMail| {
         let holder = mail.holder.as_ref().filter(|holder| **holder != mail.recipient && mail.state.is_open());

@@ -29,7 +29,7 @@ impl Report for BlockerReport {
         }
         timeline::print(page, out, &self.timeline)?;
         if !self.waiting.is_empty() {
-            writeln!(out, "\n## Waits for an end\n")?;
+            writeln!(out, "\n## Still open\n")?;
             open_mail(page, out, line.reported_at, &self.waiting)?;
         }
         tell_more(out, self.more)

@@ -40,13 +40,13 @@ impl Report for BroadcastReport {
     }
 }
 
-/// Names of those who have not taken note.
+/// Maximum number of missing recipients that are named.
 const NAMED_MAX: usize = 20;
 
 /// `**acknowledged 2/3**, not yet: builder-2`.
 pub(super) fn status(line: &BroadcastLine) -> String {
     if line.recipients == 0 {
-        return "**nobody to acknowledge it**".to_owned();
+        return "**no recipients**".to_owned();
     }
     let named: Vec<String> = line.missing.iter().take(NAMED_MAX).map(|name| markdown::text(name)).collect();
     let missing = match line.recipients - line.acknowledged {

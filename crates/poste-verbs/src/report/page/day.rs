@@ -13,7 +13,7 @@ impl Report for DayReport {
         let (since, until) = (page.moment(self.since), page.moment(self.until));
         fact(out, "Time", format!("{since} to {until}"))?;
         fact(out, "Messages", counted(self.messages, &self.by_type))?;
-        fact(out, "Conversations", format!("{} over, {} open", self.counts.finished, self.counts.open))?;
+        fact(out, "Conversations", format!("{} finished, {} open", self.counts.finished, self.counts.open))?;
         fact(out, "Broadcasts", self.counts.broadcasts.to_string())?;
         fact(out, "Blockers", self.counts.blockers.to_string())?;
         fact(out, "Ended badly", self.counts.ended_badly.to_string())?;
@@ -36,9 +36,7 @@ fn conversations(report: &DayReport, out: &mut dyn Write) -> io::Result<()> {
             line.outcome.as_deref().map(markdown::text).unwrap_or_default(),
         ]
     };
-    for (title, lines) in
-        [("Conversations that are over", &report.finished), ("Conversations that are open", &report.open)]
-    {
+    for (title, lines) in [("Finished conversations", &report.finished), ("Open conversations", &report.open)] {
         let rows = lines.iter().map(row).collect();
         section(out, title, &["Conversation", "Messages", "Status", "Subject", "Outcome"], rows)?;
     }
@@ -99,7 +97,7 @@ fn agents(report: &DayReport, out: &mut dyn Write) -> io::Result<()> {
     section(out, "Agents", &header, rows.collect())
 }
 
-/// One with nothing in it is left out.
+/// Writes a section with a table. An empty section is left out.
 fn section(out: &mut dyn Write, title: &str, header: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());

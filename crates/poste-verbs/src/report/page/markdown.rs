@@ -1,4 +1,4 @@
-//! Words of others in Markdown: they stand there as they are, and mean nothing.
+//! Text from agents in Markdown: shown literally, without effect as markup.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use poste_core::escape;
 pub(super) use poste_core::escape::markdown as text;
 
-/// A text of several lines, between fences it cannot close.
+/// A text of several lines, in a code block that it cannot close.
 pub(super) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
     let text = escape::block(text.trim_end());
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
@@ -14,7 +14,7 @@ pub(super) fn block(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, "{fence}text\n{text}\n{fence}")
 }
 
-/// A table. The cells are Markdown already; in the source they stand below each other as well.
+/// A table. The cells are already Markdown, and the columns are aligned in the source as well.
 pub(super) fn table(out: &mut dyn Write, header: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let wide = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -1,10 +1,10 @@
-//! Sequence diagrams in the language of Mermaid.
+//! Sequence diagrams in Mermaid.
 
 use std::fmt::Write as _;
 
 use poste_core::escape;
 
-/// A diagram as it grows: who takes part, in the order they appear, and what happens.
+/// A diagram under construction: its participants in order of appearance, and its lines.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
     participants: Vec<String>,
@@ -16,17 +16,17 @@ pub(super) struct Sequence {
 pub(super) enum Arrow {
     /// A message.
     Solid,
-    /// A word about one.
+    /// An acknowledgment or a result of a message.
     Dashed,
-    /// Something that went wrong.
+    /// A failure.
     Cross,
 }
 
-/// Characters of a text: a diagram is for the eye.
+/// Maximum number of characters of a text, so that a diagram stays readable.
 const TEXT_CHARS_MAX: usize = 80;
 
 impl Sequence {
-    /// Names are never part of the language: each gets an alias.
+    /// Names are never Mermaid syntax: each gets an alias.
     fn alias(&mut self, name: &str) -> String {
         let known = self.participants.iter().position(|known| known == name);
         let index = known.unwrap_or_else(|| {
@@ -36,7 +36,7 @@ impl Sequence {
         format!("p{index}")
     }
 
-    /// `when` is a time; it stands first, so no text stands where a word of the language could.
+    /// `when` is a time. It comes first, so that no text stands where Mermaid could take it for a keyword.
     pub(super) fn arrow(&mut self, arrow: Arrow, from: &str, to: &str, when: &str, what: &str) {
         let drawn = match arrow {
             Arrow::Solid => "->>",
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diagram_names_who_takes_part_and_tells_what_happens() {
+    fn a_diagram_lists_participants_and_events() {
         let mut sequence = Sequence::default();
         sequence.arrow(Arrow::Solid, "builder-1", "orchestrator", "15:30:00", "#1 no User model");
         sequence.note("orchestrator", "15:32:15", "reads #1");
@@ -96,9 +96,9 @@ mod tests {
         assert_eq!(sequence.finish(), expected);
     }
 
-    /// Every line is one of four forms, whatever the words in it say.
+    /// Every line has one of four forms, whatever its text says.
     #[test]
-    fn no_text_can_be_anything_but_a_text() {
+    fn hostile_text_stays_text() {
         let hostile = [
             "a\nparticipant evil",
             "x; p0->>p1: forged",
@@ -124,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Plain characters and whole entities, nothing else.
+    /// Whether a text has only plain characters and complete entities.
     fn is_text(text: &str) -> bool {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {

@@ -1,4 +1,4 @@
-//! Reports as Markdown, to keep or to pass on, and what happened as a diagram.
+//! Reports as Markdown pages, and their timelines as diagrams.
 
 mod agent;
 mod blocker;
@@ -15,11 +15,11 @@ use poste_core::Timestamp;
 use poste_core::text::count;
 use poste_core::views::{Count, Happening};
 
-/// Something that can be written as a page.
+/// A report that can be written as a page.
 pub trait Report {
     fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()>;
 
-    /// What happened, in order, where a report tells that.
+    /// The events in order, if the report has them.
     fn timeline(&self) -> &[Happening] {
         &[]
     }
@@ -32,10 +32,10 @@ pub struct Page {
     pub now: Timestamp,
 }
 
-/// How a page, which is read long after it was made, tells when something was.
+/// How a page shows times. It is read long after it was made, so they are never relative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moments {
-    /// 2026-01-31T12:00:00Z, or 12:00:00 on a day that is known
+    /// 2026-01-31T12:00:00Z, or 12:00:00 where the day is known
     Short,
     /// 2026-01-31T12:00:00.000Z
     Iso,
@@ -44,7 +44,7 @@ pub enum Moments {
 }
 
 impl Page {
-    /// What happened as a sequence diagram in the language of Mermaid.
+    /// The timeline as a Mermaid sequence diagram.
     pub fn diagram(&self, report: &impl Report) -> String {
         timeline::diagram(self, report.timeline())
     }
@@ -57,7 +57,7 @@ impl Page {
         }
     }
 
-    /// As [`Self::moment`], with the time alone on a day that is known.
+    /// Like [`Self::moment`], with the time alone if it is on the same day.
     fn moment_of(&self, at: Timestamp, day: Timestamp) -> String {
         let (text, day) = (at.to_string(), day.to_string());
         match self.moments {
@@ -67,20 +67,20 @@ impl Page {
     }
 }
 
-/// A count with a sign where counting stopped: `1000+ messages`.
+/// A count, with a plus sign if counting stopped: `1000+ messages`.
 pub fn at_least(number: Count, noun: &str) -> String {
     let text = count(usize::try_from(number.count).unwrap_or(usize::MAX), noun);
     if number.at_least { text.replacen(' ', "+ ", 1) } else { text }
 }
 
-/// A line of facts at the top of a report. The value is Markdown already.
+/// A fact at the top of a report. The value is already Markdown.
 fn fact(out: &mut dyn Write, name: &str, value: impl AsRef<str>) -> io::Result<()> {
     writeln!(out, "- {name}: {}", value.as_ref())
 }
 
-/// Said below whatever was cut, so that nobody takes it for the whole.
+/// Written below a truncated report, so that it is not taken for complete.
 fn tell_more(out: &mut dyn Write, more: bool) -> io::Result<()> {
-    if more { writeln!(out, "\nThere is more than this report tells.") } else { Ok(()) }
+    if more { writeln!(out, "\nThis report is truncated; there is more.") } else { Ok(()) }
 }
 
 #[cfg(test)]

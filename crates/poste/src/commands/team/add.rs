@@ -10,48 +10,49 @@ use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes};
 
-/// Add a teammate on this machine: what is run for it, its role, and its lead
+/// Add a teammate on this machine and start it
 ///
-/// It is written into .poste/local.toml, which is this machine's own, registered, and started as poste team up would. With
-/// --mode resident its program is kept running; otherwise it is started for its mail by poste dispatch. A preset goes on with
-/// its conversation each time, so that the teammate keeps its context.
+/// Writes the agent into .poste/local.toml of this machine, registers it, and starts it as poste team up would. With
+/// --mode resident its program is kept running; otherwise poste dispatch starts it when mail arrives. With a preset,
+/// each run resumes the conversation before it, so that the agent keeps its context. poste spawn and poste team add are
+/// the same command.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste spawn tester --role tester --prompt 'You test what coder writes.' --preset claude-code\n  \
                         poste spawn watcher --mode resident -- ./watch.sh\n  poste team add tester --preset codex --lead anna"
 )]
 pub(crate) struct Args {
-    /// Its name
+    /// Name of the agent
     name: Name,
-    /// What it is for; role:ROLE addresses all who share it
+    /// Role; role:ROLE addresses the agents that share it
     #[arg(long)]
     role: Option<Word>,
-    /// Goes before its first message: who it is and how it works
+    /// Prompt that precedes its first message: what it is and how it works
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
-    /// A program whose ways are known: claude-code, codex, gemini, opencode, aider
+    /// Program that Poste knows how to run: claude-code, codex, gemini, opencode, aider
     #[arg(long, value_parser = preset)]
     preset: Option<Preset>,
-    /// session (started for its mail), resident (kept running) or subagent; otherwise session
+    /// session (starts when mail arrives), resident (kept running) or subagent; otherwise session
     #[arg(long, value_parser = mode)]
     mode: Option<Mode>,
-    /// Who leads it; otherwise the lead of [team]
+    /// Lead of the agent; otherwise the lead of [team]
     #[arg(long, value_name = "NAME")]
     lead: Option<Name>,
-    /// It gets a git worktree of its own to run in
+    /// Run it in a separate git worktree
     #[arg(long)]
     worktree: bool,
-    /// What is run, with its arguments, instead of what the preset runs
+    /// Command to run with its arguments, instead of that of the preset
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 fn preset(word: &str) -> std::result::Result<Preset, String> {
-    Preset::of(word).ok_or_else(|| format!("it is one of {}", Preset::WORDS.join(", ")))
+    Preset::of(word).ok_or_else(|| format!("must be one of {}", Preset::WORDS.join(", ")))
 }
 
 fn mode(word: &str) -> std::result::Result<Mode, String> {
-    Mode::of(word).ok_or_else(|| format!("it is one of {}", Mode::WORDS.join(", ")))
+    Mode::of(word).ok_or_else(|| format!("must be one of {}", Mode::WORDS.join(", ")))
 }
 
 impl Answer for team_add::Answer {

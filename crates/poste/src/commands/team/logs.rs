@@ -9,19 +9,19 @@ use crate::context::Cx;
 use crate::error::CommandError;
 use crate::ui::{Answer, Ui};
 
-/// Print what the program of a teammate printed, in the run that is under way or the last one
+/// Print the output of an agent's current or last run
 ///
-/// Both of its streams, as they came. A long output is kept from its beginning and its end. What a program prints is data:
-/// signs that a terminal would obey are shown as text.
+/// Prints stdout and stderr in the order they came. Of a long output, only the beginning and the end are kept. Control
+/// sequences are shown as text.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste team logs coder\n  poste team logs coder -f")]
 pub(crate) struct Args {
-    /// Whose
+    /// Agent whose output to print
     name: Name,
-    /// Go on until the run is over
+    /// Follow the output until the run ends
     #[arg(short, long)]
     follow: bool,
-    /// Of this run instead
+    /// Print the output of this run instead
     #[arg(long)]
     run: Option<Session>,
 }
@@ -34,7 +34,7 @@ impl Answer for team_logs::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if args.follow && cx.ui.json {
-        return Err(CommandError::usage("--follow prints text as it comes, which is no JSON"));
+        return Err(CommandError::usage("--follow and --json cannot be combined"));
     }
     let (mut office, answered) = cx.ask_here(team_logs::Input { name: args.name, run: args.run })?;
     match args.follow {

@@ -1,4 +1,4 @@
-//! `poste team`: who is on it, what each does now, starting and stopping them.
+//! `poste team`: list, start, watch and stop the agents of the team.
 
 pub(crate) mod add;
 mod logs;
@@ -22,8 +22,8 @@ use crate::{Result, notes};
 
 /// Start, watch and stop the agents of the team
 ///
-/// [team] in poste.toml names a lead and members; [agent.NAME] says what is run for each. What is shown is what is true
-/// now, by processes, claims and output, and not what somebody said last.
+/// [team] in poste.toml names a lead and members; [agent.NAME] says how each is run. States are those of this moment,
+/// by processes, claims and output, not what an agent said last.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste team up\n  poste team status\n  \
                         poste team add tester --role tester --preset codex\n  \
@@ -35,28 +35,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum TeamCommand {
-    /// Register and start what [team] lists; doing it again changes nothing
+    /// Register and start the agents that [team] lists
     ///
-    /// Who is kept running is started; who is started for its mail is ready for poste dispatch. Who was stopped goes on.
+    /// Starts resident agents. Others start when mail arrives (`poste dispatch`). Resumes agents that were stopped.
+    /// Running it again changes nothing.
     #[command(after_help = "Examples:\n  poste team up\n  poste team up coder")]
     Up {
-        /// Only these
+        /// Only these agents
         names: Vec<Name>,
     },
-    /// Add a teammate on this machine and start it; the same as poste spawn
+    /// Add a teammate on this machine and start it (poste spawn)
     Add(add::Args),
-    /// List who is on the team and what is run for each
+    /// List the agents of the team and how each is run
     #[command(after_help = "Examples:\n  poste team list\n  poste team list --json")]
     List,
-    /// Show what each does now: starting, idle, working, stuck or stopped
+    /// Show what each agent does now
     #[command(after_help = "Examples:\n  poste team status\n  poste team status coder --json")]
     Status {
-        /// Only these
+        /// Only these agents
         names: Vec<Name>,
     },
-    /// Ask teammates to stop, wait for it, and end those that do not
+    /// Ask agents to stop, wait, and stop those that do not
     Stop(stop::Args),
-    /// Print what the program of a teammate printed, in the run that is under way or the last one
+    /// Print the output of an agent's current or last run
     Logs(logs::Args),
 }
 
@@ -80,7 +81,7 @@ impl Answer for Starts {
 fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
     let (paint, what) = match started.how {
         StartedHow::Started => (Paint::Good, "started"),
-        StartedHow::Running => (Paint::Good, "running already"),
+        StartedHow::Running => (Paint::Good, "already running"),
         StartedHow::Starting => (Paint::Attention, "starting"),
         StartedHow::Ready => (Paint::Good, "ready"),
         StartedHow::Registered => (Paint::Dim, "registered"),
@@ -89,10 +90,10 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
     };
     let mut notes: Vec<String> = Vec::new();
     notes.extend(started.run.as_ref().map(|run| format!("run {run}")));
-    notes.extend(started.resumed.then(|| "goes on".to_owned()));
+    notes.extend(started.resumed.then(|| "resumed".to_owned()));
     notes.extend(started.why.clone());
     if started.how == StartedHow::Registered {
-        notes.push("nothing is run for it here".to_owned());
+        notes.push("no runner here".to_owned());
     }
     vec![started.agent.to_string(), ui.paint(paint, what), escape::line(&notes.join("; ")).into_owned()]
 }
@@ -105,7 +106,7 @@ fn up(cx: &mut Cx, names: Vec<Name>) -> Result {
     trouble(cx, &starts)
 }
 
-/// Processes ring no bell, so whoever waits for them looks again and again.
+/// Processes do not ring the bell, so they are polled.
 fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&Cx, &mut Office) -> Result<bool>) -> Result {
     const PERIOD: Duration = Duration::from_millis(20);
     loop {
@@ -122,12 +123,12 @@ fn poll(cx: &mut Cx, office: &mut Office, mut look: impl FnMut(&Cx, &mut Office)
 fn await_starts(cx: &mut Cx, office: &mut Office, starts: &mut Starts) -> Result {
     poll(cx, office, |_, office| Ok(starts.poll(office)?))?;
     if starts.team.iter().any(|one| one.how == StartedHow::Ready) {
-        cx.ui.say("who is ready is started for its mail by a dispatcher: poste dispatch");
+        cx.ui.say("agents that are ready start when mail arrives: poste dispatch");
     }
     Ok(())
 }
 
-/// What a script has to know of those that are not up.
+/// The error for scripts if some agents are not up.
 fn trouble(cx: &Cx, starts: &Starts) -> Result {
     starts.trouble().map_or(Ok(()), |error| Err(CommandError::of(&cx.ui, error)))
 }
@@ -185,7 +186,7 @@ fn status_row(ui: &Ui, teammate: &Teammate) -> Vec<String> {
         ui.paint(paint, teammate.state.word()),
         or_none(teammate.since.map(|since| ui.time(since))),
         or_none(Some(messages.join(" "))),
-        or_none(lease.map(|ms| if ms < 0 { "over".to_owned() } else { format!("{} left", length(whole(ms))) })),
+        or_none(lease.map(|ms| if ms < 0 { "expired".to_owned() } else { format!("{} left", length(whole(ms))) })),
         or_none(output.map(|ms| if ms < 1_000 { "now".to_owned() } else { format!("{} ago", length(whole(ms))) })),
         teammate.queue.to_string(),
         or_none(Some(escape::line(&names.join(" ")).into_owned())),
@@ -193,7 +194,7 @@ fn status_row(ui: &Ui, teammate: &Teammate) -> Vec<String> {
     ]
 }
 
-/// Nobody needs it closer than a second.
+/// Rounded down to a second.
 fn whole(ms: i64) -> i64 {
     ms - ms % 1_000
 }

@@ -14,28 +14,29 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Ask teammates to stop, wait for it, and end those that do not
+/// Ask agents to stop, wait, and stop those that do not
 ///
-/// From here on nothing is started for them. Each gets a shutdown_request; it finishes or hands back what it holds and answers
-/// with a shutdown_response, or it is answered for it once its run is over. Who does not stop within the time is ended, which is
-/// recorded, and what it held waits again. Mail to who is stopped stays, and its sender is told. poste team up lets them go on.
+/// From now on nothing is started for them. Each agent gets a shutdown_request; it finishes or releases what it holds
+/// and answers with a shutdown_response. If its run has ended, Poste answers for it. An agent that does not stop in
+/// time is stopped by force, which is recorded, and what it held is pending again. Mail to stopped agents stays, and
+/// its senders are notified. poste team up resumes them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  poste team stop coder --as lead\n  \
                         poste team stop --all --within 5m --reason 'Enough for today' --as lead\n  \
                         poste team stop coder --within 0s --force --as lead")]
 pub(crate) struct Args {
-    /// Whom
+    /// Agents to stop
     names: Vec<Name>,
-    /// Everybody something is run for here, but the speaker
+    /// Stop every agent with a runner here, except yourself
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// How long they may take
+    /// How long they have to stop
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     within: Duration,
-    /// Why, for those who stop and those who wait for them
+    /// Reason, for the agents and for senders that wait for them
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Also who says no is ended when the time is up
+    /// Stop agents after the timeout even if they refuse
     #[arg(long)]
     force: bool,
     /// Idempotency key: repeating the command with it resumes
@@ -53,19 +54,19 @@ impl Answer for team_stop::Answer {
 
 fn row(ui: &Ui, stopped: &Stopped) -> Vec<String> {
     let (paint, what) = match stopped.how {
-        StoppedHow::Answered => (Paint::Good, "stopped, as it says"),
+        StoppedHow::Answered => (Paint::Good, "stopped on request"),
         StoppedHow::Finished => (Paint::Good, "stopped"),
         StoppedHow::Forced => (Paint::Attention, "ended by force"),
-        StoppedHow::Refused => (Paint::Bad, "goes on: it said no"),
-        StoppedHow::Already => (Paint::Dim, "stopped already"),
-        StoppedHow::Left => (Paint::Bad, "still runs"),
+        StoppedHow::Refused => (Paint::Bad, "still running: it refused"),
+        StoppedHow::Already => (Paint::Dim, "already stopped"),
+        StoppedHow::Left => (Paint::Bad, "still running"),
     };
     let mut notes = Vec::new();
     notes.extend(stopped.request.map(|request| format!("request #{request}")));
     notes.extend(stopped.response.map(|response| format!("response #{response}")));
     if !stopped.returned.is_empty() {
         let numbers: Vec<String> = stopped.returned.iter().map(|number| format!("#{number}")).collect();
-        notes.push(format!("handed back {}", numbers.join(" ")));
+        notes.push(format!("released {}", numbers.join(" ")));
     }
     notes.extend(stopped.why.clone());
     vec![stopped.agent.to_string(), ui.paint(paint, what), escape::line(&notes.join("; ")).into_owned()]
@@ -94,13 +95,13 @@ fn trouble(stopped: &[Stopped]) -> Result {
     let of = |how: StoppedHow| stopped.iter().filter(move |one| one.how == how).map(|one| one.agent.as_str());
     let refused: Vec<&str> = of(StoppedHow::Refused).collect();
     if !refused.is_empty() {
-        return Err(CommandError::new(Kind::Denied, format!("said no: {}", refused.join(", ")))
-            .hint("stop them all the same: poste team stop --force"));
+        return Err(CommandError::new(Kind::Denied, format!("refused to stop: {}", refused.join(", ")))
+            .hint("stop them anyway: poste team stop --force"));
     }
     let left: Vec<&str> = of(StoppedHow::Left).collect();
     match left.is_empty() {
         true => Ok(()),
-        false => Err(CommandError::new(Kind::TimedOut, format!("still runs: {}", left.join(", ")))
+        false => Err(CommandError::new(Kind::TimedOut, format!("still running: {}", left.join(", ")))
             .hint("nothing new is started for them; see where they run: poste team status")),
     }
 }
