@@ -103,13 +103,13 @@ const SABOTAGED: [&str; 7] =
 fn torture(arguments: &[&str]) -> Result {
     ensure("strace", "strace")?;
     let is = |flag: &str| arguments.contains(&flag);
-    // The short form shares its build with the tests; the full one also measures.
-    let folder = if is("--short") { "debug" } else { "release" };
+    // The short form shares its build with the tests.
+    let folder = if is("--short") { "debug" } else { "torture" };
     if is("--short") {
         build_everything()?;
         step("building the sabotaged program", linted().args(SABOTAGED))?;
     } else {
-        let build = ["build", "--locked", "--release"];
+        let build = ["build", "--locked", "--profile", "torture"];
         let programs = ["--package", "poste", "--package", "poste-testkit", "--package", "poste-torture"];
         step("building the programs", cargo().args(build).args(programs))?;
         if is("--bite") {
