@@ -100,26 +100,34 @@ impl<'d> Desk<'d> {
 
     /// Prepares the office for a verb and runs it.
     pub fn call<V: Verb>(&mut self, verb: V) -> Result<Answered<V::Answer>> {
-        let answered = self.prepare::<V>().and_then(|()| verb.run(self));
-        let mut carried_out = self.carry_out();
-        let (stored, mut warnings) = (self.take_stored(), std::mem::take(&mut self.warnings));
-        let next = std::mem::take(&mut self.next);
-        match answered {
+        match self.prepare(V::NAME, V::ACCESS).and_then(|()| verb.run(self)) {
             Ok(mut answered) => {
-                answered.stored = stored;
-                answered.warnings.splice(..0, warnings);
-                answered.next.splice(..0, next);
-                answered.warnings.extend(carried_out.all_warnings());
-                answered.next.extend(carried_out.next);
+                let Answered { warnings, next, .. } = &mut answered;
+                answered.stored = self.finish(warnings, next);
                 answered.notes_mut().for_each(|note| note.comes_from(V::NAME));
                 Ok(answered)
             }
-            Err(mut error) => {
-                warnings.extend(carried_out.all_warnings());
-                error.notes_mut().chain(&mut warnings).for_each(|note| note.comes_from(V::NAME));
-                Err(Error { before: Some(Box::new(Before { stored, warnings })), ..error })
-            }
+            Err(error) => Err(self.finish_refused(V::NAME, error)),
         }
+    }
+
+    /// Carries out what the verb caused, and adds the notes made on the way to those of its answer. Returns what was
+    /// stored. Not generic, or the program would have a copy for every verb.
+    fn finish(&mut self, warnings: &mut Vec<Note>, next: &mut Vec<Note>) -> Vec<Stored> {
+        let mut carried_out = self.carry_out();
+        warnings.splice(..0, std::mem::take(&mut self.warnings));
+        warnings.extend(carried_out.all_warnings());
+        next.splice(..0, std::mem::take(&mut self.next));
+        next.extend(carried_out.next);
+        self.take_stored()
+    }
+
+    fn finish_refused(&mut self, verb: &'static str, mut error: Error) -> Error {
+        // The hints of an error already say what to do next.
+        let (mut warnings, mut next) = (Vec::new(), Vec::new());
+        let stored = self.finish(&mut warnings, &mut next);
+        error.notes_mut().chain(&mut warnings).for_each(|note| note.comes_from(verb));
+        Error { before: Some(Box::new(Before { stored, warnings })), ..error }
     }
 
     /// Carries out the pending actions of this office's commits. Calling a verb does so too: this is for surfaces that
@@ -134,8 +142,8 @@ impl<'d> Desk<'d> {
         Carrier { program: self.host.program.clone(), caller, session, via: self.caller.via, remote: false }
     }
 
-    fn prepare<V: Verb>(&mut self) -> Result {
-        match V::ACCESS {
+    fn prepare(&mut self, verb: &str, access: Access) -> Result {
+        match access {
             Access::Reads => {
                 self.office.settle()?;
             }
@@ -144,7 +152,7 @@ impl<'d> Desk<'d> {
                 self.office.settle()?;
                 self.schemas = Some(poste_config::sync_policy(self.office)?);
                 // Verbs that start or close a session need no warning.
-                if !V::NAME.starts_with("session ") {
+                if !verb.starts_with("session ") {
                     self.warn_of_session()?;
                 }
             }

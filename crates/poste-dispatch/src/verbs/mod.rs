@@ -21,7 +21,7 @@ use poste_core::views::{self, RunView};
 use poste_verbs::{Error, Note, Result, Spec, note, register};
 
 /// Every verb of this crate, by name.
-pub const VERBS: &[Spec] = &[
+pub static VERBS: &[Spec] = &[
     Spec::of::<dry_run::Input>(),
     Spec::of::<logs::Input>(),
     Spec::of::<resume::Input>(),
