@@ -70,7 +70,7 @@ fn with_much_waiting(bench: &Bench, folder: &Path, report: &mut Report) -> Resul
     let [few, many] = [&samples[0], &samples[1]].map(Sample::median_us);
     let what = format!("looking into an inbox of {} messages, of the time with {}", sizes[1], sizes[0]);
     let detail = format!("{} against {}, p50", quantity(many, "µs"), quantity(few, "µs"));
-    report.add(Line::new(GROUP, what, many / few, "×").aim(Aim::AtMost(2.0)).detail(detail));
+    report.add(Line::new(GROUP, what, many / few, "×").aim(Aim::AtMost(1.3)).detail(detail));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::context::{StaleContext, stale_contexts};
 use super::message::view;
 use super::rows::subject;
-use super::{COUNT_MAX, MessageView, count_up_to};
+use super::{MessageView, count_within};
 use crate::address::Address;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
@@ -56,7 +56,7 @@ pub struct InboxLine {
 #[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema, PartialEq, Eq)]
 pub struct More {
     pub count: u64,
-    /// There are more; counting stops at a thousand.
+    /// There are more; counting stops at 300.
     pub at_least: bool,
 }
 
@@ -75,6 +75,9 @@ pub struct InboxPage {
 
 /// Maximum number of stale contexts listed in an inbox.
 const STALE_CONTEXTS_MAX: usize = 10;
+
+/// Counting stops here, so that a page of a full inbox costs no more than one of a small inbox.
+const LEFT_OUT_MAX: u64 = 300;
 
 #[derive(Debug, Clone, Default)]
 pub struct InboxQuery {
@@ -113,7 +116,7 @@ pub(super) fn is_for(agent: &Agent, message: &Message, delivery: &Delivery) -> b
 pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -> Result<InboxPage, Error> {
     store.view(|tables| {
         // With filters, matches must be counted one by one; without them, in the index.
-        let look_for = query.limit + if query.filters() { COUNT_MAX as usize } else { 0 };
+        let look_for = query.limit + if query.filters() { LEFT_OUT_MAX as usize } else { 0 };
         let mut found = Vec::new();
         for address in agent.addresses() {
             for (state, ready) in [(State::Pending, true), (State::Claimed, true), (State::Pending, false)] {
@@ -133,7 +136,7 @@ pub fn inbox(store: &Store, agent: &Agent, query: &InboxQuery, now: Timestamp) -
         found.truncate(query.limit);
         let mut left_out = if query.filters() {
             let count = matching - found.len() as u64;
-            More { count, at_least: count >= COUNT_MAX }
+            More { count, at_least: count >= LEFT_OUT_MAX }
         } else {
             left_out(tables, agent, found.len() as u64 + duplicates)?
         };
@@ -207,11 +210,13 @@ fn ended(
 
 fn left_out(tables: &Tables<'_>, agent: &Agent, shown: u64) -> Result<More, Error> {
     let mut total = 0;
+    let total_max = shown + LEFT_OUT_MAX;
     for address in agent.addresses() {
         let waiting = "deliveries WHERE address = ?1 AND state <= 1";
         total += if address.is_group() {
-            count_up_to(
+            count_within(
                 tables,
+                total_max,
                 &format!(
                     "{waiting} AND (state = 0 OR holder = ?2)
                      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = message AND m.sender = ?2)"
@@ -219,10 +224,10 @@ fn left_out(tables: &Tables<'_>, agent: &Agent, shown: u64) -> Result<More, Erro
                 rusqlite::params![address, agent.name],
             )?
         } else {
-            count_up_to(tables, waiting, [address])?
+            count_within(tables, total_max, waiting, [address])?
         };
     }
-    Ok(More { count: total.saturating_sub(shown), at_least: total >= COUNT_MAX })
+    Ok(More { count: total.saturating_sub(shown), at_least: total >= total_max })
 }
 
 pub(super) fn line(

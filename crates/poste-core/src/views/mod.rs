@@ -209,6 +209,9 @@ pub(crate) fn envelope(store: &Store, position: Position) -> Result<Option<crate
 pub(crate) const COUNT_MAX: u64 = 1_000;
 
 pub(crate) fn count_up_to(tables: &Tables<'_>, from_where: &str, params: impl rusqlite::Params) -> Result<u64, Error> {
-    let sql = format!("SELECT count(*) FROM (SELECT 1 FROM {from_where} LIMIT {COUNT_MAX})");
-    tables.value(&sql, params)
+    count_within(tables, COUNT_MAX, from_where, params)
+}
+
+fn count_within(tables: &Tables<'_>, max: u64, from_where: &str, params: impl rusqlite::Params) -> Result<u64, Error> {
+    tables.value(&format!("SELECT count(*) FROM (SELECT 1 FROM {from_where} LIMIT {max})"), params)
 }

@@ -26,11 +26,15 @@ pub(super) fn check_inbox(
     mut arguments: JsonObject,
     _: &Call,
 ) -> Result<Reply> {
+    /// More lines would cost every call tokens and time as soon as much mail waits. A larger budget asks for more.
+    const LINES_DEFAULT: usize = 20;
     const LINES_MAX: usize = 500;
     /// Fewer than any line costs, so that lines that cannot be shown are not looked up.
     const LINE_TOKENS_MIN: usize = 25;
-    let budget = render::budget(max_tokens(&mut arguments));
-    arguments.insert("limit".to_owned(), json!((budget / LINE_TOKENS_MIN).min(LINES_MAX)));
+    let asked = max_tokens(&mut arguments);
+    let budget = render::budget(asked);
+    let lines_max = if asked.is_some() { LINES_MAX } else { LINES_DEFAULT };
+    arguments.insert("limit".to_owned(), json!((budget / LINE_TOKENS_MIN).min(lines_max)));
     let (page, now) = connection.call_at(own, filled::<inbox::Input>(Value::Object(arguments))?)?;
     Ok(render::digest(&page, now, budget))
 }
