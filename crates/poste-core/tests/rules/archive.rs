@@ -503,7 +503,7 @@ fn a_subscriber_that_came_after_the_file_was_written_is_not_forgotten() {
     accepted(desk.subscribe("bob", "builds", Some(Position(0))));
     refused(desk.propose_archive("lead", &archive), Code::NotFinished);
     accepted(desk.ack("bob", number));
-    says(&refused(desk.propose_archive("lead", &archive), Code::NotFinished), "went on");
+    says(&refused(desk.propose_archive("lead", &archive), Code::NotFinished), "continued after");
 }
 
 #[test]

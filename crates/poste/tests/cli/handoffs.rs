@@ -383,7 +383,7 @@ fn a_folder_that_a_handoff_names_is_compared_only_where_it_is_open() {
     fs::write(file, "second").unwrap();
     desk.cd("project");
     let accepted = desk.peek("poste handoff accept 1 --as coder").ok();
-    let told = format!("the folder of lead is not open here ({})", desk.root().join("elsewhere").display());
+    let told = format!("the folder of lead is not available here ({})", desk.root().join("elsewhere").display());
     assert!(accepted.err().contains(&told) && !accepted.err().contains("changed"), "{}", accepted.err());
     assert_eq!(desk.peek("poste handoff show 1 --json").json()["decision"]["answer"]["changed"], json!([]));
 }

@@ -91,7 +91,7 @@ fn damage_of_content_tables_and_blobs_is_found_too() {
         assert_ne!(open(&desk).conn().execute(sql, []).expect(sql), 0, "{sql}");
         let report = desk.peek("poste log verify").exits(1);
         assert!(report.out().contains(found), "{sql}: {}", report.out());
-        assert!(report.err().contains("keep a copy"), "{sql}: {}", report.err());
+        assert!(report.err().contains("copy the office folder"), "{sql}: {}", report.err());
     }
     let mut desk = Desk::staffed();
     let _ = desk.call(&["send", "coder", "Big", "-", "--as", "lead"], &[b'x'; 100_000]).ok();

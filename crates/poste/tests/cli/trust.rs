@@ -64,7 +64,7 @@ fn trust_stays_on_this_machine_in_this_place_and_in_a_file_nobody_else_can_write
     assert!(!desk.peek("poste log show").ok().out().contains("trust"));
 
     std::fs::set_permissions(&mark, std::fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(desk.peek("poste trust").exits(2).err().contains("not a file only you can write"));
+    assert!(desk.peek("poste trust").exits(2).err().contains("not a file that only you can write"));
     std::fs::set_permissions(&mark, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&mark, "{}").unwrap();
     assert!(desk.peek("poste trust").exits(2).err().contains("trust the file again"));

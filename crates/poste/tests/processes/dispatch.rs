@@ -458,7 +458,7 @@ fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
     let agent = stage.agent("anna");
     assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with code 9")), "{agent}");
     let output = stage.dispatch(&["status"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stderr).contains("end it: poste team stop anna"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stop it: poste team stop anna"));
     let output = stage.dispatch(&["resume", "anna", "--as", "lead"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(4) && said.contains("poste team logs anna"), "{said}");

@@ -311,7 +311,7 @@ fn a_session_is_kept_from_stopping_only_so_often() {
         assert!(!blocks, "{program}: it may stop now: {let_go:?}");
         // Somebody gives it something new to do, and it is reminded again.
         session.hook_with("prompt", &json!({ "prompt": "Go on" }));
-        assert!(session.hook_with("stop", &again).is_some_and(|stop| session.hold(&stop).contains("(said 1 of 3")));
+        assert!(session.hook_with("stop", &again).is_some_and(|stop| session.hold(&stop).contains("(reminder 1 of 3")));
         desk.run(&["ack", "1", "--as", "coder"]);
         assert_eq!(session.hook_with("stop", &again), (program == "codex").then(|| json!({})));
     }
@@ -418,7 +418,7 @@ fn a_name_runs_once_and_who_is_gone_or_the_same_process_gives_way() {
     assert_eq!(desk.json(&["session", "list"])["sessions"], json!([]));
     send(&desk, "Nobody runs", &[]);
     let text = cleared.says("tool").expect("that it is over");
-    assert!(text.contains("session run-2 of coder is over") && text.contains("--resume run-2"), "{text}");
+    assert!(text.contains("session run-2 of coder has ended") && text.contains("--resume run-2"), "{text}");
     assert_eq!(cleared.hook("tool"), None);
     let resumed = cleared.hook_with("session-start", &json!({ "source": "resume" })).expect("the facts");
     assert!(cleared.context(&resumed).contains("in session run-2."), "{resumed}");

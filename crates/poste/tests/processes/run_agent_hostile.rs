@@ -331,7 +331,7 @@ fn the_name_of_a_subagent_goes_with_a_supervisor_that_was_killed() {
     until("the program", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
     let name = fs::read_to_string(&file).unwrap().trim().to_owned();
     let prompt = fs::read_to_string(stage.run_folders()[0].join("prompt.md")).unwrap();
-    assert!(prompt.contains("answer that, and why") && !prompt.contains("poste fail"), "{prompt}");
+    assert!(prompt.contains("answer with the reason") && !prompt.contains("poste fail"), "{prompt}");
     drop(first);
     assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 1);
     let gone: Value = stage.desk.json(&["whoami", "--as", &name]);
@@ -366,7 +366,7 @@ fn a_folder_of_the_repository_that_is_a_link_out_of_it_is_not_run_in() {
     let number = stage.ask();
     let delivery = stage.ran(&number);
     assert_eq!(delivery["state"], "pending");
-    assert!(delivery.to_string().contains("outside of the project"), "{delivery}");
+    assert!(delivery.to_string().contains("outside the project"), "{delivery}");
 }
 
 #[test]
