@@ -36,7 +36,7 @@ pub fn all(rig: &Rig, tell: &mut dyn FnMut(&Check)) -> Vec<Check> {
             false => Err(format!("neither fence nor {FIRST:?} in it")),
         }
     });
-    add("the next run goes on with the conversation", &|| {
+    add("the next run resumes the conversation", &|| {
         let before = rig.model().asked().len();
         let evidence = asked_and_answered(rig, SECOND, SECOND_ANSWER)?;
         let asked = rig.model().asked();

@@ -96,8 +96,8 @@ fn turn(checks: &mut Checks<'_, '_>) {
     let mut number = 0;
     let played = play_turn(rig, &mut number);
     let asked = rig.model().asked();
-    checks.add("the turn ends by itself", |_| played);
-    checks.add("who is there, and what waits, at the start", |_| {
+    checks.add("the turn ends without help", |_| played);
+    checks.add("the agents and the pending mail, at the start", |_| {
         let first = asked.first().ok_or("nothing was asked")?;
         seen(first, 1, &[SENDER, AT_START])
     });
@@ -196,7 +196,7 @@ fn seen(asked: &Asked, index: usize, wanted: &[&str]) -> Result<String> {
     let mut evidence = Vec::new();
     for text in wanted {
         let Some(at) = news.find(text) else {
-            return Err(format!("request {index} has no {text:?} in what is new:\n{}", shortened(&news, 3000)));
+            return Err(format!("request {index} has no {text:?} in its new part:\n{}", shortened(&news, 3000)));
         };
         let line = news[..at].rfind('\n').map_or(0, |before| before + 1);
         let end = news[at..].find('\n').map_or(news.len(), |after| at + after);
@@ -323,7 +323,7 @@ fn prompt(rig: &Rig, terminal: &Terminal<'_>, text: &str) -> Result<String> {
     seen(first, before + 1, &[text])
 }
 
-/// Nobody types anything: the mail alone starts a turn.
+/// Nothing is typed: the mail alone starts a turn.
 fn wake(rig: &Rig, sent: &mut u64) -> Result<String> {
     let before = rig.model().asked().len();
     let number = rig.send(WORKER, WHILE_IDLE, &["--type", "directive", "--priority", "urgent"])?;

@@ -65,7 +65,7 @@ fn wait(office: &Path, count: &str) -> Result {
             Ok(Some(news))
         })?;
         let woken = monotonic_ns();
-        after = news.ok_or("nothing came")?.cursor.ok_or("no cursor")?;
+        after = news.ok_or("no mail arrived")?.cursor.ok_or("no cursor")?;
         say(&format!("{after} {woken}"));
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use toml::de::{DeTable, DeValue};
 
 use crate::gates::{command, text, words};
-use crate::keys::{self, Takes};
+use crate::keys::{self, ValueKind};
 use crate::read::{Reader, Wrong, read_value};
 use poste_core::gates::{Program, Source};
 use poste_core::limits;
@@ -45,7 +45,7 @@ macro_rules! words {
             }
 
             pub(crate) fn read(value: &DeValue<'_>) -> Result<Self, String> {
-                let word = read_value(Takes::OneOf(Self::WORDS), value)?;
+                let word = read_value(ValueKind::OneOf(Self::WORDS), value)?;
                 Ok(Self::of(&word.text()).expect("one of its words"))
             }
         }
@@ -296,7 +296,7 @@ fn set(config: &mut AgentConfig, name: &str, value: &DeValue<'_>) -> Result<(), 
 }
 
 fn count(value: &DeValue<'_>, min: u64, max: u64) -> Result<u64, String> {
-    Ok(read_value(Takes::Count { min, max }, value)?.count().unwrap_or(min))
+    Ok(read_value(ValueKind::Count { min, max }, value)?.count().unwrap_or(min))
 }
 
 fn count_u32(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
@@ -304,11 +304,11 @@ fn count_u32(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
 }
 
 fn length(value: &DeValue<'_>, min: i64, max: i64) -> Result<i64, String> {
-    Ok(read_value(Takes::Length { min, max }, value)?.length().unwrap_or(min))
+    Ok(read_value(ValueKind::Length { min, max }, value)?.length().unwrap_or(min))
 }
 
 fn flag(value: &DeValue<'_>) -> Result<bool, String> {
-    Ok(read_value(Takes::Flag, value)?.flag().unwrap_or(false))
+    Ok(read_value(ValueKind::Flag, value)?.flag().unwrap_or(false))
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {

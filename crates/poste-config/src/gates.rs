@@ -5,7 +5,7 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use crate::items::{Fields, Shape};
-use crate::keys::{Key, Takes, Value};
+use crate::keys::{Key, Value, ValueKind};
 use crate::read::{Named, Reader};
 use poste_core::gates::{Gate, Program, Source, TEMPLATES, pattern_of};
 use poste_core::limits;
@@ -15,21 +15,21 @@ use poste_core::text::{Label, TypeName, nearest, quoted};
 /// The name of the list.
 pub const GATE: &str = "gate";
 
-const fn key(name: &'static str, takes: Takes) -> Key {
+const fn key(name: &'static str, takes: ValueKind) -> Key {
     Key { section: GATE, name, takes, built_in: None }
 }
 
-const SIZE: Takes = Takes::Count { min: 0, max: limits::ARTIFACT_BYTES_MAX };
+const SIZE: ValueKind = ValueKind::Count { min: 0, max: limits::ARTIFACT_BYTES_MAX };
 
 const VALUES: &[Key] = &[
-    key("exists", Takes::Flag),
-    key("not_empty", Takes::Flag),
-    key("digest", Takes::Flag),
+    key("exists", ValueKind::Flag),
+    key("not_empty", ValueKind::Flag),
+    key("digest", ValueKind::Flag),
     key("size_min", SIZE),
     key("size_max", SIZE),
-    key("artifact_schema", Takes::Schema),
-    key("payload_schema", Takes::Schema),
-    key("timeout", Takes::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
+    key("artifact_schema", ValueKind::Schema),
+    key("payload_schema", ValueKind::Schema),
+    key("timeout", ValueKind::Length { min: limits::GATE_TIMEOUT_MS_MIN, max: limits::GATE_TIMEOUT_MS_MAX }),
 ];
 
 const GATE_TEMPLATES: [&str; 3] = [TEMPLATES[0].0, TEMPLATES[1].0, TEMPLATES[2].0];

@@ -11,7 +11,7 @@ use poste_core::vocabulary::{Priority, Urgency};
 
 /// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum ValueKind {
     Count {
         min: u64,
         max: u64,
@@ -60,7 +60,7 @@ impl Value {
 pub struct Key {
     pub section: &'static str,
     pub name: &'static str,
-    pub takes: Takes,
+    pub takes: ValueKind,
     /// The default; `None` for the keys of a type, whose defaults come from the built-in type or the office.
     pub built_in: Option<Value>,
 }
@@ -75,14 +75,14 @@ pub const TYPES: &str = "types";
 /// The key for the payload schema of a type.
 pub const SCHEMA: &str = "schema";
 
-const fn key(section: &'static str, name: &'static str, takes: Takes, built_in: Option<Value>) -> Key {
+const fn key(section: &'static str, name: &'static str, takes: ValueKind, built_in: Option<Value>) -> Key {
     Key { section, name, takes, built_in }
 }
 
-const ATTEMPTS: Takes = Takes::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 };
-const RETRY_DELAY: Takes = Takes::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX };
+const ATTEMPTS: ValueKind = ValueKind::Count { min: 1, max: limits::ATTEMPTS_MAX_MAX as u64 };
+const RETRY_DELAY: ValueKind = ValueKind::Length { min: 0, max: limits::RETRY_DELAY_MS_MAX };
 
-const HOOK_TOKENS: Takes = Takes::Count { min: 100, max: 4_000 };
+const HOOK_TOKENS: ValueKind = ValueKind::Count { min: 100, max: 4_000 };
 
 /// In the order of the documentation. `fold::check_policy` holds the same ranges; a test compares them.
 pub const KEYS: &[Key] = &[
@@ -91,39 +91,44 @@ pub const KEYS: &[Key] = &[
     key(
         "delivery",
         "lease",
-        Takes::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX },
+        ValueKind::Length { min: limits::LEASE_MS_MIN, max: limits::LEASE_MS_MAX },
         Some(Value::Length(limits::LEASE_MS_DEFAULT)),
     ),
     key(
         "retention",
         "finished",
-        Takes::Length { min: 0, max: limits::HORIZON_MS_MAX },
+        ValueKind::Length { min: 0, max: limits::HORIZON_MS_MAX },
         Some(Value::Length(limits::RETENTION_MS_DEFAULT)),
     ),
     key(
         "limits",
         "message_bytes",
-        Takes::Count { min: 1, max: limits::CONTENT_BYTES_MAX as u64 },
+        ValueKind::Count { min: 1, max: limits::CONTENT_BYTES_MAX as u64 },
         Some(Value::Count(limits::CONTENT_BYTES_MAX as u64)),
     ),
     key(
         "limits",
         "fan_out",
-        Takes::Count { min: 1, max: limits::FAN_OUT_MAX as u64 },
+        ValueKind::Count { min: 1, max: limits::FAN_OUT_MAX as u64 },
         Some(Value::Count(limits::FAN_OUT_MAX as u64)),
     ),
-    key("session", "on_end", Takes::OneOf(&ON_END), Some(Value::Word(ON_END[0]))),
+    key("session", "on_end", ValueKind::OneOf(&ON_END), Some(Value::Word(ON_END[0]))),
     key("hooks", "start_tokens", HOOK_TOKENS, Some(Value::Count(600))),
     key("hooks", "turn_tokens", HOOK_TOKENS, Some(Value::Count(400))),
-    key("dispatch", "concurrency", Takes::Count { min: 1, max: limits::RUN_CONCURRENCY_MAX }, Some(Value::Count(8))),
-    key(TYPES, "priority", Takes::Priority, None),
-    key(TYPES, "urgency", Takes::Urgency, None),
-    key(TYPES, "work", Takes::Flag, None),
-    key(TYPES, "response", Takes::Flag, None),
+    key(
+        "dispatch",
+        "concurrency",
+        ValueKind::Count { min: 1, max: limits::RUN_CONCURRENCY_MAX },
+        Some(Value::Count(8)),
+    ),
+    key(TYPES, "priority", ValueKind::Priority, None),
+    key(TYPES, "urgency", ValueKind::Urgency, None),
+    key(TYPES, "work", ValueKind::Flag, None),
+    key(TYPES, "response", ValueKind::Flag, None),
     key(TYPES, "max_attempts", ATTEMPTS, None),
     key(TYPES, "retry_delay", RETRY_DELAY, None),
-    key(TYPES, "patience", Takes::Length { min: limits::PATIENCE_MS_MIN, max: limits::PATIENCE_MS_MAX }, None),
-    key(TYPES, SCHEMA, Takes::Schema, None),
+    key(TYPES, "patience", ValueKind::Length { min: limits::PATIENCE_MS_MIN, max: limits::PATIENCE_MS_MAX }, None),
+    key(TYPES, SCHEMA, ValueKind::Schema, None),
 ];
 
 pub(crate) fn sections() -> Vec<&'static str> {
@@ -149,7 +154,7 @@ pub(crate) fn unknown<'a>(what: &str, found: &str, known: impl Iterator<Item = &
     }
 }
 
-impl Takes {
+impl ValueKind {
     /// Parses a value that is given on the command line.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         let value = match self {

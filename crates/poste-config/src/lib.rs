@@ -35,7 +35,7 @@ pub use agents::{
 pub use disk::read_config;
 pub use edit::{Change, KeyPath, NewAgent};
 pub use gates::GATE;
-pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, TYPES, Takes, Value, length_text};
+pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, TYPES, Value, ValueKind, length_text};
 pub use mark::TrustMark;
 pub use office::{
     OnRules, config, config_path, gate_schema_problems, gates, local_config, on_rules, payload_schemas, runners,
@@ -131,7 +131,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         command: agent.shown(),
     });
     let of_rules = file.on.iter().filter_map(|rule| {
-        let command = rule.handler.reaches_out()?;
+        let command = rule.handler.trusted_action()?;
         Some(Command { key: format!("{ON}.{}.handler", rule.name), line: rule.line, command })
     });
     let of_gates = file.gates.iter().filter_map(|gate| {

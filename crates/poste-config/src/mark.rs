@@ -94,7 +94,7 @@ pub(crate) fn forget(office: &Path) -> Result<bool, Error> {
 
 /// Why a `local.toml` does not count as this machine's own file. A person's own file needs no trust, so one that came
 /// with a repository, or belongs to another user, must not run anything.
-pub(crate) fn foreign(path: &Path) -> Result<Option<String>, Error> {
+pub(crate) fn why_not_own(path: &Path) -> Result<Option<String>, Error> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

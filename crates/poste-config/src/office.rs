@@ -25,7 +25,7 @@ pub struct OnRules {
 impl OnRules {
     /// Whether the rule needs no trust or comes from a trusted file.
     pub fn may_run(&self, rule: &OnRule) -> bool {
-        rule.source == Source::Machine || self.trusted || rule.handler.reaches_out().is_none()
+        rule.source == Source::Machine || self.trusted || rule.handler.trusted_action().is_none()
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
         return Err(Error::Config { path, message: problem.to_string() });
     }
     // The same rule for everything it runs. This must be an error: a gate that is left out would let everything pass.
-    match (!commands(&file).is_empty()).then(|| mark::foreign(&path)).transpose()?.flatten() {
+    match (!commands(&file).is_empty()).then(|| mark::why_not_own(&path)).transpose()?.flatten() {
         Some(message) => Err(Error::Config { path, message }),
         None => Ok(file),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 use crate::items::{Fields, Shape};
-use crate::keys::{Key, Takes, Value};
+use crate::keys::{Key, Value, ValueKind};
 use crate::read::{Named, Reader};
 use poste_core::Address;
 use poste_core::gates::{Program, Source};
@@ -119,7 +119,7 @@ impl HandlerConfig {
     }
 
     /// What it runs on this machine or sends elsewhere, which needs trust. `None` if it does neither.
-    pub fn reaches_out(&self) -> Option<String> {
+    pub fn trusted_action(&self) -> Option<String> {
         Some(match self {
             Self::Telegram { token, chat, url } => format!("telegram {url} chat {chat}, token in {token}"),
             Self::Slack { url } => format!("slack, address in {url}"),
@@ -136,7 +136,7 @@ impl HandlerConfig {
     }
 }
 
-const fn key(name: &'static str, takes: Takes) -> Key {
+const fn key(name: &'static str, takes: ValueKind) -> Key {
     Key { section: ON, name, takes, built_in: None }
 }
 
@@ -144,14 +144,14 @@ const HANDLERS: [&str; 7] = ["telegram", "slack", "webhook", "email", "desktop",
 const TLS: [&str; 3] = ["starttls", "tls", "none"];
 
 const VALUES: &[Key] = &[
-    key("handler", Takes::OneOf(&HANDLERS)),
-    key("priority", Takes::Priority),
-    key("since", Takes::OneOf(&["now", "start"])),
-    key("timeout", Takes::Length { min: limits::SECOND_MS, max: limits::HANDLER_TIMEOUT_MS_MAX }),
-    key("attempts", Takes::Count { min: 1, max: limits::HANDLER_ATTEMPTS_MAX }),
-    key("backoff", Takes::Length { min: 10, max: limits::HOUR_MS }),
-    key("per_minute", Takes::Count { min: 1, max: limits::HANDLER_PACE_MAX }),
-    key("tls", Takes::OneOf(&TLS)),
+    key("handler", ValueKind::OneOf(&HANDLERS)),
+    key("priority", ValueKind::Priority),
+    key("since", ValueKind::OneOf(&["now", "start"])),
+    key("timeout", ValueKind::Length { min: limits::SECOND_MS, max: limits::HANDLER_TIMEOUT_MS_MAX }),
+    key("attempts", ValueKind::Count { min: 1, max: limits::HANDLER_ATTEMPTS_MAX }),
+    key("backoff", ValueKind::Length { min: 10, max: limits::HOUR_MS }),
+    key("per_minute", ValueKind::Count { min: 1, max: limits::HANDLER_PACE_MAX }),
+    key("tls", ValueKind::OneOf(&TLS)),
 ];
 const TEXTS: &[&str] = &[
     "name",

@@ -11,7 +11,7 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::agents::{self, AGENT, TEAM};
 use crate::gates::{self, GATE};
-use crate::keys::{self, MACHINE_SECTIONS, TYPES, Takes, Value};
+use crate::keys::{self, MACHINE_SECTIONS, TYPES, Value, ValueKind};
 use crate::on::{self, ON};
 use crate::wake::{self, WAKE};
 use crate::{ConfigFile, FilePolicy};
@@ -330,22 +330,22 @@ pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>
     }
 }
 
-pub(crate) fn read_value(takes: Takes, value: &DeValue<'_>) -> Result<Value, String> {
+pub(crate) fn read_value(takes: ValueKind, value: &DeValue<'_>) -> Result<Value, String> {
     let read = match (takes, value) {
-        (Takes::Count { .. }, DeValue::Integer(number)) => {
+        (ValueKind::Count { .. }, DeValue::Integer(number)) => {
             Value::Count(unsigned(number).ok_or_else(|| format!("must be {}", takes.expected()))?)
         }
-        (Takes::Length { .. }, DeValue::String(text)) => Value::Length(parse_duration_ms(text)?),
-        (Takes::Priority, DeValue::String(text)) => Value::Priority(text.parse()?),
-        (Takes::Urgency, DeValue::String(text)) => Value::Urgency(text.parse()?),
-        (Takes::Flag, DeValue::Boolean(flag)) => Value::Flag(*flag),
-        (Takes::OneOf(words), DeValue::String(text)) => {
+        (ValueKind::Length { .. }, DeValue::String(text)) => Value::Length(parse_duration_ms(text)?),
+        (ValueKind::Priority, DeValue::String(text)) => Value::Priority(text.parse()?),
+        (ValueKind::Urgency, DeValue::String(text)) => Value::Urgency(text.parse()?),
+        (ValueKind::Flag, DeValue::Boolean(flag)) => Value::Flag(*flag),
+        (ValueKind::OneOf(words), DeValue::String(text)) => {
             Value::Word(keys::known_word(words, text).ok_or_else(|| format!("must be {}", takes.expected()))?)
         }
-        (Takes::Schema, DeValue::String(path)) if !path.is_empty() => {
+        (ValueKind::Schema, DeValue::String(path)) if !path.is_empty() => {
             Value::Schema(SchemaSource::File(path.clone().into_owned()))
         }
-        (Takes::Schema, DeValue::Table(_)) => Value::Schema(SchemaSource::Inline(to_json(value)?)),
+        (ValueKind::Schema, DeValue::Table(_)) => Value::Schema(SchemaSource::Inline(to_json(value)?)),
         _ => return Err(format!("must be {}, not a TOML {}", takes.expected(), value.type_str())),
     };
     takes.check(read)

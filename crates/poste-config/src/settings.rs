@@ -90,8 +90,8 @@ fn bring_into_force(office: &mut Office, file: Option<FilePolicy>) -> Result<boo
         return Ok(true);
     };
     // Another process of this machine proposed this file, or a later state of it, between the comparison and the
-    // append. That is no conflict between machines, so compare again. In each round another process made progress, so
-    // the loop ends.
+    // append. This is not a conflict between machines, so compare again. In each round another process made progress,
+    // so the loop ends.
     if views::policy_standing(office.store())?.seen > seen { Ok(false) } else { Err(error) }
 }
 

@@ -76,7 +76,7 @@ impl Asks {
                     1 => {
                         self.input(json!({ "step2": form("Which colour?", "color", "string") }), json!({ "round": 2 }))
                     }
-                    _ => Ok(text("All rounds are over.")),
+                    _ => Ok(text("All rounds have ended.")),
                 }
             }
             "test_input_required_result_capabilities" => of_its_capabilities(&request, call),

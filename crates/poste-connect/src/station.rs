@@ -123,7 +123,7 @@ pub struct Opened {
 
 impl Opened {
     /// Acts as this agent and session from now on.
-    pub fn speak_as(&mut self, own: &Identity) -> &mut Self {
+    pub fn act_as(&mut self, own: &Identity) -> &mut Self {
         self.caller.actor.clone_from(&own.agent);
         self.caller.session.clone_from(&own.session);
         self

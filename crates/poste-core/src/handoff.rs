@@ -1,7 +1,7 @@
 //! The content of handoffs: packages and answers, and how people read them.
 //!
-//! The fold never sees any of this. The payload of the message is one of these objects; its body is the same as
-//! Markdown.
+//! The fold never sees any of this. The payload of the message is one of these objects, and its body the same content
+//! as Markdown.
 
 mod markdown;
 
@@ -38,7 +38,7 @@ pub struct Package {
     /// What the receiver must check, counted from 1.
     #[serde(default)]
     pub checks: Vec<String>,
-    /// What must succeed in the receiver's worktree.
+    /// Commands that must succeed in the receiver's worktree.
     #[serde(default)]
     pub verify: Vec<VerifyCommand>,
 }
@@ -47,7 +47,7 @@ pub struct Package {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextLink {
     pub name: String,
-    /// None: there was no such context.
+    /// `None` if there was no such context.
     #[serde(default)]
     pub version: Option<u64>,
 }
@@ -93,7 +93,7 @@ pub struct HandoffAnswer {
     /// The receiver's own gates.
     #[serde(default)]
     pub gates: Vec<RunResult>,
-    /// Files that had changed before the handoff was accepted. Their copies have not.
+    /// Files that had changed before the handoff was accepted. Their copies are unchanged.
     #[serde(default)]
     pub changed: Vec<FileProblem>,
     /// Why it was accepted although something is missing or failed.

@@ -82,7 +82,7 @@ pub const GATES_MAX: usize = 64;
 /// Messages one run works on.
 pub const RUN_CLAIMS_MAX: usize = 64;
 /// Waiting senders that are notified when an agent is stopped; the others are notified when they write again.
-pub const STOP_TOLD_MAX: usize = 256;
+pub const STOP_NOTIFIED_MAX: usize = 256;
 /// Milliseconds, or millionths of a dollar, that one run may take. Sums of them stay far from overflow.
 pub const RUN_NUMBER_MAX: i64 = 1_000_000_000_000;
 /// Notification rules ever taken in one office.

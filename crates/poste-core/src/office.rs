@@ -104,7 +104,7 @@ impl Office {
     /// [`submit`](Self::submit) for one proposal.
     pub fn propose(&mut self, proposal: &Proposal, rules: &Rules) -> Result<Outcome, Error> {
         let outcome = self.submit(std::slice::from_ref(proposal), rules)?.pop();
-        outcome.ok_or_else(|| Error::Damaged("the log gave no answer".to_owned()))
+        outcome.ok_or_else(|| Error::Damaged("the log returned no answer".to_owned()))
     }
 
     /// [`propose`](Self::propose) for what Poste proposes automatically, each time it looks. A log that keeps refusals

@@ -216,7 +216,7 @@ fn check(compiled: &Compiled, payload: &RawValue) -> Result<(), String> {
 fn violations(validator: &Validator, payload: &Value, steps: Steps) -> String {
     const NAMED_MAX: usize = 3;
     if steps.in_one_choice > STEPS_EACH_MAX {
-        return "it fits none of the alternatives; there are too many to say why".to_owned();
+        return "it matches none of the alternatives, which are too many to say why".to_owned();
     }
     if steps.all > STEPS_EACH_MAX {
         return validator.validate(payload).err().as_ref().map(violation).unwrap_or_default();

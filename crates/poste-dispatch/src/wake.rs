@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::text::Name;
-use poste_verbs::wake::{self, Answer, Asked, Program, Startable, Starter};
+use poste_verbs::wake::{self, Answer, Program, Startable, Starter, WakeRequest};
 use poste_verbs::{Access, Answered, Desk, Result, Verb, note};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use crate::run;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Input(pub Asked);
+pub struct Input(pub WakeRequest);
 
 impl Verb for Input {
     const NAME: &'static str = "wake";
@@ -48,8 +48,8 @@ impl Starter for Supervisors {
             return Ok(Startable::default());
         }
         let only = std::slice::from_ref(agent);
-        let sight = engine::look(office, &runners, Scope { only, whole: true })?;
-        let mut choice = engine::choose(&sight.facts);
+        let snapshot = engine::read_facts(office, &runners, Scope { only, whole: true })?;
+        let mut choice = engine::choose(&snapshot.facts);
         choice.starts.retain(|start| start.messages.iter().any(|message| numbers.contains(message)));
         if !choice.starts.is_empty() {
             let programs = choice.starts.into_iter().map(|it| Program { agent: it.agent, messages: it.messages });
@@ -61,7 +61,7 @@ impl Starter for Supervisors {
             WaitReason::Quiet => "its program is not started during its quiet hours",
             WaitReason::Held | WaitReason::Resting => "its program is held",
         });
-        let mut later = sight.facts.agents.iter().flat_map(|agent| &agent.later);
+        let mut later = snapshot.facts.agents.iter().flat_map(|agent| &agent.later);
         let later = later.any(|later| numbers.contains(&later.message));
         let waits = waits.or(later.then_some("its program will be started later"));
         self.holds_back.set(self.holds_back.get() || held.is_none() && waits.is_some());

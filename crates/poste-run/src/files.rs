@@ -24,7 +24,7 @@ fn plain(file: File) -> io::Result<File> {
 }
 
 /// Creates a file that only this user can access, replacing anything at that path.
-pub fn anew(path: &Path) -> io::Result<File> {
+pub fn create(path: &Path) -> io::Result<File> {
     clear(path)?;
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -43,7 +43,7 @@ pub fn clear(path: &Path) -> io::Result<()> {
 }
 
 /// Moves a file, replacing anything at the new path.
-pub fn put(fresh: &Path, path: &Path) -> io::Result<()> {
+pub fn replace(fresh: &Path, path: &Path) -> io::Result<()> {
     if fs::rename(fresh, path).is_ok() {
         return Ok(());
     }

@@ -13,7 +13,7 @@ static HANDLED_BY_PROCESS: AtomicBool = AtomicBool::new(false);
 
 /// Declares that this process itself handles the signals that would end it: they then end neither its commands nor this
 /// process. Call it before the first command runs, and stop commands through their watcher.
-pub fn signals_are_seen_to() {
+pub fn mark_signals_handled() {
     HANDLED_BY_PROCESS.store(true, Ordering::SeqCst);
 }
 

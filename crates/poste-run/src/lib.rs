@@ -21,7 +21,7 @@ mod tree;
 
 pub use capture::{Captured, Keep};
 pub use environment::{ALLOWED, Environment};
-pub use interrupt::{HeldBack, signals_are_seen_to};
+pub use interrupt::{HeldBack, mark_signals_handled};
 pub use run::{End, Finished, Output, StartError, Stopped, Task, Watch, Watcher};
 pub use tie::become_tied;
 pub use transcript::TranscriptFile;

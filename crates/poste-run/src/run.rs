@@ -67,7 +67,7 @@ pub enum Output {
 /// The watcher's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    GoOn,
+    Continue,
     /// The command is asked to end, and killed after its grace period.
     Stop,
     /// The command is killed at once.
@@ -240,7 +240,7 @@ impl Task {
     }
 
     pub fn run(&self) -> Result<Finished, StartError> {
-        self.run_watched(&mut |_| Watch::GoOn)
+        self.run_watched(&mut |_| Watch::Continue)
     }
 
     /// `while_running` gets the time the command has run so far; see [`Watcher::look`].
@@ -522,7 +522,7 @@ impl Running<'_> {
             self.pipes.attend(self.task.keep, at_most)?;
             if self.stopped.is_none() && watched.elapsed() >= self.task.watch_every {
                 match watcher.look(self.started.elapsed()) {
-                    Watch::GoOn => {}
+                    Watch::Continue => {}
                     Watch::Stop => self.stop(Stopped::ByWatcher),
                     Watch::End => {
                         self.stop(Stopped::ByWatcher);

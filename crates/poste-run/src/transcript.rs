@@ -28,7 +28,7 @@ pub(crate) struct Transcript {
 
 impl Transcript {
     pub(crate) fn create(to: &TranscriptFile) -> io::Result<Self> {
-        let file = files::anew(&to.path)?;
+        let file = files::create(&to.path)?;
         Ok(Self { to: to.clone(), file: Some(file), length: 0, captured: Captured::default(), failed: None })
     }
 
@@ -54,9 +54,9 @@ impl Transcript {
     fn rewrite(&mut self) -> io::Result<usize> {
         let fresh = self.to.path.with_extension("new");
         let text = self.captured.with_gap();
-        let mut file = files::anew(&fresh)?;
+        let mut file = files::create(&fresh)?;
         file.write_all(&text)?;
-        files::put(&fresh, &self.to.path)?;
+        files::replace(&fresh, &self.to.path)?;
         self.file = Some(file);
         Ok(text.len())
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poste_run::files::{anew, beginning, existing};
+use poste_run::files::{beginning, create, existing};
 use poste_run::{End, Environment, Finished, Keep, Output, StartError, Stopped, Task, Watch, line, words};
 use rustix::process::{Pid, test_kill_process};
 
@@ -208,7 +208,7 @@ fn the_watcher_is_asked_and_can_stop_it() {
     let mut task = shell("exec sleep 60");
     let done = task.watch_every(Duration::from_millis(50)).run_watched(&mut |elapsed| {
         asked.push(elapsed);
-        if asked.len() == 3 { Watch::Stop } else { Watch::GoOn }
+        if asked.len() == 3 { Watch::Stop } else { Watch::Continue }
     });
     let done = done.expect("starts");
     assert_eq!((done.end, done.stopped), (End::Signal(15), Some(Stopped::ByWatcher)));
@@ -223,7 +223,7 @@ fn a_watcher_that_panics_leaves_no_process() {
     task.folder(folder.path()).watch_every(Duration::from_millis(20));
     let has_begun = || fs::read_to_string(folder.path().join("pid")).is_ok_and(|text| text.ends_with('\n'));
     let panicked = std::panic::catch_unwind(|| {
-        task.run_watched(&mut |_| if has_begun() { panic!("as the test wants") } else { Watch::GoOn })
+        task.run_watched(&mut |_| if has_begun() { panic!("as the test wants") } else { Watch::Continue })
     });
     assert!(panicked.is_err());
     assert_gone(&folder.path().join("pid"));
@@ -289,7 +289,7 @@ fn neither_a_pipe_nor_a_link_nor_a_folder_is_in_the_way() {
             _ => {}
         }
         assert!(beginning(&path, 9).is_err() && existing(&path).is_err(), "{what}");
-        anew(&path).unwrap().write_all(what.as_bytes()).unwrap();
+        create(&path).unwrap().write_all(what.as_bytes()).unwrap();
         assert_eq!(beginning(&path, 3).unwrap(), what.as_bytes()[..3], "{what}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
         fs::remove_file(&path).unwrap();

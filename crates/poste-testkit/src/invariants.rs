@@ -132,7 +132,7 @@ const CHECKS: &[Check] = &[
             OR token IS NOT (SELECT max(position) FROM events e WHERE e.delivery = d.number AND e.event = 1)",
     ),
     check(
-        "I7 who is retired holds nothing and awaits nothing",
+        "I7 a retired agent holds nothing and awaits nothing",
         "SELECT 'delivery ' || number FROM deliveries
          JOIN agents ON name = address OR (name = holder AND state = 1)
          WHERE retired_at IS NOT NULL AND state <= 1
@@ -148,7 +148,7 @@ const CHECKS: &[Check] = &[
          WHERE m.number IS NULL OR d.rank <> 3 - m.priority",
     ),
     check(
-        "I8 ended means when, by what and why",
+        "I8 an end has a time, a record and a reason",
         "SELECT 'delivery ' || number FROM deliveries
          WHERE (state >= 2) <> (ended_at IS NOT NULL)
             OR (ended_at IS NULL) <> (ended_by IS NULL) OR (ended_at IS NULL) <> (reason IS NULL)",
@@ -160,7 +160,7 @@ const CHECKS: &[Check] = &[
            WHEN reason IN (8, 9, 11, 14) THEN 6 WHEN reason IN (13, 15) THEN 5 ELSE reason - 1 END",
     ),
     check(
-        "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
+        "I8 a delivery stopped by its gates has their result, and gates run under a claim",
         "SELECT 'delivery ' || number FROM deliveries d WHERE reason = 9 AND NOT EXISTS
            (SELECT 1 FROM events e WHERE e.message = d.message AND e.delivery = d.number
               AND e.position = d.ended_by AND e.event = 21 AND e.value = d.token AND e.agent = d.holder)
@@ -216,13 +216,13 @@ const CHECKS: &[Check] = &[
             OR (state = 4 AND attempts <> max_attempts)",
     ),
     check(
-        "I8 shown is told by who was shown",
+        "I8 a shown delivery was shown to an agent",
         "SELECT 'delivery ' || number FROM deliveries d
          WHERE shown_at IS NOT (SELECT min(at) FROM shown WHERE delivery = d.number)
          UNION ALL SELECT 'shown ' || delivery FROM shown WHERE delivery NOT IN (SELECT number FROM deliveries)",
     ),
     check(
-        "I8 acked is told by the history",
+        "I8 acked agrees with the history",
         "SELECT 'delivery ' || number FROM deliveries d
          WHERE acked_at IS NOT (SELECT max(at) FROM events e WHERE e.delivery = d.number AND e.event = 5)",
     ),
@@ -302,14 +302,14 @@ const CHECKS: &[Check] = &[
     // Workflows: 0 open. Their steps: 2 done, 3 skipped, 4 failed. Their messages: 0 open, 1 done, 2 failed; part 0 is
     // work.
     check(
-        "I8 a workflow is over or somebody speaks for it",
+        "I8 a workflow has ended or has an active owner",
         "SELECT label FROM workflows LEFT JOIN agents a ON a.name = owner
          WHERE (state = 0) <> (ended_at IS NULL) OR (ended_at IS NULL) <> (ended_by IS NULL)
             OR (state = 0 AND (a.name IS NULL OR a.retired_at IS NOT NULL))
             OR label <> workflows.name || '-' || number",
     ),
     check(
-        "I8 a step is sent when what it needs is over, and is done when all of it is",
+        "I8 a step is done when all of its messages are, and open ones are of its round",
         "SELECT 'step ' || s.workflow || '/' || s.key FROM workflow_steps s
          WHERE s.state = 2 AND (SELECT count(*) FROM workflow_mail m WHERE m.workflow = s.workflow AND m.step = s.ordinal
                                   AND m.round = s.round AND m.part = 0 AND m.state = 1)
@@ -375,7 +375,7 @@ const CHECKS: &[Check] = &[
          WHERE d.answer IS NOT NULL AND d.answer IS NOT h.answer",
     ),
     check(
-        "I8 reminded and dropped are told by the history",
+        "I8 reminded and dropped agree with the history",
         "SELECT 'delivery ' || number FROM deliveries d
          WHERE reminded_at IS NOT (SELECT max(at) FROM events e WHERE e.delivery = d.number AND e.event = 18)
             OR (reminded_at IS NOT NULL AND respond_by IS NULL)
@@ -409,7 +409,7 @@ const CHECKS: &[Check] = &[
            > json_extract(CAST(log.envelope AS TEXT), '$.header.as_of')",
     ),
     check(
-        "I8 a closed conversation is one nothing was said or tried in since",
+        "I8 nothing was sent or tried in a conversation since it was closed",
         "SELECT c.conversation FROM closed c WHERE c.conversation NOT IN (SELECT conversation FROM messages)
            AND c.conversation NOT IN (SELECT conversation FROM archived_messages)
          UNION ALL SELECT c.conversation FROM closed c JOIN messages m USING (conversation)
@@ -418,7 +418,7 @@ const CHECKS: &[Check] = &[
          UNION ALL SELECT c.conversation FROM closed c LEFT JOIN log USING (position) WHERE log.at IS NOT c.at",
     ),
     check(
-        "I8 redacted content is gone",
+        "I8 redacted content is erased",
         "SELECT 'record ' || position FROM redactions
          WHERE position IN (SELECT position FROM content) OR position NOT IN (SELECT position FROM log)
             OR redacted_by <= position",
@@ -433,7 +433,7 @@ const CHECKS: &[Check] = &[
             OR (number NOT IN (SELECT number FROM messages) AND number NOT IN (SELECT number FROM archived_messages))",
     ),
     check(
-        "I8 a decided question waits for nobody",
+        "I8 a decided question is not pending",
         "SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
          WHERE a.state <> 0 AND d.state <= 1
          UNION ALL SELECT 'delivery ' || d.number FROM deliveries d JOIN approvals a ON a.number = d.message
@@ -442,7 +442,7 @@ const CHECKS: &[Check] = &[
          WHERE a.state = 0 AND retired_at IS NOT NULL",
     ),
     check(
-        "I8 a session is live or over, and whoever runs is active",
+        "I8 a session is live or ended, and a live one has an active agent",
         "SELECT id FROM sessions
          WHERE (state = 0) <> (ended_by IS NULL) OR (ended_by IS NULL) <> (ended_at IS NULL)
             OR (state = 2) <> (successor IS NOT NULL)
@@ -459,7 +459,7 @@ const CHECKS: &[Check] = &[
          WHERE questions <> (SELECT count(*) FROM session_notes WHERE root = s.id AND what = 2)",
     ),
     check(
-        "I8 a run is one record of its agent, and over by a later one",
+        "I8 a run is one record of its agent, and ended by a later one",
         "SELECT run FROM runs r LEFT JOIN log USING (position)
          WHERE log.at IS NOT r.at OR json_extract(CAST(envelope AS TEXT), '$.actor') IS NOT r.agent
             OR json_extract(CAST(envelope AS TEXT), '$.kind') <> 100
@@ -467,7 +467,7 @@ const CHECKS: &[Check] = &[
             OR (code IS NOT NULL) <> (how IS NOT NULL AND how IN (0, 1))",
     ),
     check(
-        "I8 what a run took was given to it",
+        "I8 the messages of a run were claimed by its record",
         "SELECT c.run FROM run_claims c LEFT JOIN runs USING (run)
          WHERE runs.run IS NULL
             OR (NOT EXISTS (SELECT 1 FROM events e WHERE e.message = c.message AND e.position = runs.position AND e.event = 1)
@@ -477,13 +477,13 @@ const CHECKS: &[Check] = &[
             OR NOT EXISTS (SELECT 1 FROM run_claims c WHERE c.run = runs.run AND c.message = d.message))",
     ),
     check(
-        "I9 only what waits is held back, and for who is there",
+        "I9 holds are on pending deliveries and active agents",
         "SELECT h.agent FROM run_holds h LEFT JOIN deliveries d ON d.number = h.delivery
          WHERE h.agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
             OR (h.delivery > 0 AND d.state IS NOT 0)",
     ),
     check(
-        "I9 only of who is stopped anybody was told so",
+        "I9 senders were notified only about stopped agents",
         "SELECT t.agent FROM stop_told t LEFT JOIN run_holds h ON h.agent = t.agent AND h.delivery = 0
          WHERE h.why IS NOT 5 OR t.sender NOT IN (SELECT name FROM agents) OR t.sender = t.agent",
     ),
@@ -494,7 +494,7 @@ const CHECKS: &[Check] = &[
            WHERE address NOT LIKE '%:%' AND address NOT IN (SELECT name FROM agents)",
     ),
     check(
-        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "I7 a locked context has an active holder and every field of a lock",
         "SELECT name FROM contexts
          WHERE (token IS NULL) <> (holder IS NULL) OR (token IS NULL) <> (locked_until IS NULL)
             OR (session IS NOT NULL AND holder IS NULL)
@@ -509,7 +509,7 @@ const CHECKS: &[Check] = &[
                                           (SELECT position FROM archived_messages WHERE number = v.message))",
     ),
     check(
-        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "I8 an agreement is a record of its party, and a stored one was agreed",
         "SELECT 'proposal ' || a.proposal || ' ' || a.party FROM agreements a LEFT JOIN log USING (position)
          WHERE (a.agent IS NULL) <> (a.position IS NULL) OR (a.agent IS NULL) <> (a.at IS NULL)
             OR (a.position IS NOT NULL AND (log.at IS NOT a.at
@@ -521,7 +521,7 @@ const CHECKS: &[Check] = &[
                        AND (a.position IS NULL OR a.position > v.position)))",
     ),
     check(
-        "I8 what agents have seen of a context is there",
+        "I8 the version that an agent has seen exists",
         "SELECT r.agent FROM context_reads r LEFT JOIN contexts c ON c.number = r.context
          WHERE c.number IS NULL OR r.version NOT BETWEEN 1 AND c.version
             OR r.agent NOT IN (SELECT name FROM agents)",
@@ -546,7 +546,7 @@ const CHECKS: &[Check] = &[
            EXCEPT SELECT context, agent, count(*), max(at) FROM context_versions GROUP BY 1, 2)",
     ),
     check(
-        "I9 who holds paths is active, and no number is given twice",
+        "I9 holders of paths are active, and numbers are unique",
         "SELECT 'reservation ' || number FROM reservations
            WHERE agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
              OR number IN (SELECT number FROM past_reservations)",
@@ -557,7 +557,7 @@ const CHECKS: &[Check] = &[
          WHERE log.at IS NOT ended_at OR p.position >= ended_by OR (reason = 1 AND until > ended_at)",
     ),
     check(
-        "I7 a rule is held by one who is active, by the record that took it",
+        "I7 a rule is held by an active agent, by the record that took it",
         "SELECT 'rule ' || rule FROM handlers h LEFT JOIN log ON position = token
          WHERE (token IS NULL) <> (holder IS NULL) OR (token IS NULL) <> (until IS NULL)
             OR (token IS NOT NULL AND (position IS NULL
@@ -567,7 +567,7 @@ const CHECKS: &[Check] = &[
               OR holder NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)))",
     ),
     check(
-        "I9 rules have come no further than the log, and wait for messages there are",
+        "I9 rules are not ahead of the log, and wait for existing messages",
         "SELECT 'rule ' || rule FROM handlers WHERE cursor > (SELECT max(position) FROM log)
          UNION ALL
          SELECT 'rule ' || rule || ' message ' || message FROM handler_dead
@@ -583,7 +583,7 @@ const CHECKS: &[Check] = &[
 ];
 
 const DROPPED_KEEPS_NO_OUTCOMES: &str = "I3 a log that drops refusals has none";
-const APART: &str = "I9 nobody holds what another one holds alone";
+const APART: &str = "I9 an exclusive reservation overlaps no other";
 const HISTORY: &str = "I7 the history leads to the state";
 const REFOLD: &str = "I5 tables are the folded log";
 const CHAIN: &str = "I9 the chain holds";
@@ -795,7 +795,7 @@ fn nothing_acknowledged_is_lost(simulation: &Simulation, violations: &mut Vec<Vi
             Verdict::Rejected(rejection) => Some(rejection.code.word().to_owned()),
         };
         if kept != told {
-            lost("I4 everybody sees the verdict its caller saw", format!("told {told:?}, kept {kept:?}"));
+            lost("I4 the kept verdict is the one that the caller saw", format!("told {told:?}, kept {kept:?}"));
         }
     }
     Ok(())

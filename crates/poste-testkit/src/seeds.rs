@@ -53,7 +53,7 @@ pub fn is_replay() -> bool {
 
 fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
 }
 
 fn report(test_file: &str, seed: u64, why: &str) -> String {

@@ -574,7 +574,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What happens to machines by themselves between two proposals.
+    /// Random events on the machines between two proposals.
     pub fn disturb(&mut self) -> Result<(), Error> {
         let replica = self.some_replica();
         if self.rng.chance(15) {

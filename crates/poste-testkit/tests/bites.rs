@@ -41,7 +41,7 @@ const DAMAGE: &[(&str, &str)] = &[
          WHERE claims > 1",
     ),
     (
-        "I7 who is retired holds nothing and awaits nothing",
+        "I7 a retired agent holds nothing and awaits nothing",
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT address FROM deliveries WHERE state = 0)",
     ),
     ("I8 states have names", "UPDATE deliveries SET state = 7 WHERE number = 1"),
@@ -66,17 +66,17 @@ const DAMAGE: &[(&str, &str)] = &[
         "I8 every handoff has one message, and only it answers",
         "UPDATE handoffs SET answer = answer + 1 WHERE state = 1 AND number IN (SELECT number FROM messages)",
     ),
-    ("I8 ended means when, by what and why", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
-    ("I8 ended means when, by what and why", "UPDATE deliveries SET state = 2 WHERE state = 0"),
+    ("I8 an end has a time, a record and a reason", "UPDATE deliveries SET reason = NULL WHERE state = 2"),
+    ("I8 an end has a time, a record and a reason", "UPDATE deliveries SET state = 2 WHERE state = 0"),
     ("I8 the reason fits the state", "UPDATE deliveries SET state = 3 WHERE state = 2"),
     ("I8 it ended when its record says", "UPDATE deliveries SET ended_at = ended_at + 1 WHERE state = 2"),
     ("I8 pending and not ready means ready later", "UPDATE deliveries SET ready = 0 WHERE state = 0 AND ready = 1"),
     ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 0"),
     ("I8 what is due is what deliveries imply", "INSERT INTO due (at, what, subject) VALUES (1, 2, 1)"),
     ("I8 attempts stay within their limit", "UPDATE deliveries SET attempts = 1000 WHERE state = 0"),
-    ("I8 shown is told by who was shown", "UPDATE deliveries SET shown_at = NULL WHERE shown_at IS NOT NULL"),
-    ("I8 shown is told by who was shown", "DELETE FROM shown"),
-    ("I8 acked is told by the history", "UPDATE deliveries SET acked_at = 1 WHERE acked_at IS NULL"),
+    ("I8 a shown delivery was shown to an agent", "UPDATE deliveries SET shown_at = NULL WHERE shown_at IS NOT NULL"),
+    ("I8 a shown delivery was shown to an agent", "DELETE FROM shown"),
+    ("I8 acked agrees with the history", "UPDATE deliveries SET acked_at = 1 WHERE acked_at IS NULL"),
     ("I8 an answer is a reply", "UPDATE deliveries SET answer = 1 WHERE answer > 1"),
     ("I8 a notice is the office's and about something", "UPDATE messages SET sender = 'bob' WHERE notice IS NOT NULL"),
     ("I8 topics count what was published", "UPDATE topics SET published = published + 1"),
@@ -95,26 +95,26 @@ const DAMAGE: &[(&str, &str)] = &[
         "INSERT INTO content SELECT position, 'damage', x'00' FROM outcomes WHERE code <> 'unknown_kind' LIMIT 1",
     ),
     (
-        "I8 reminded and dropped are told by the history",
+        "I8 reminded and dropped agree with the history",
         "UPDATE deliveries SET reminded_at = reminded_at + 1 WHERE reminded_at IS NOT NULL",
     ),
     (
-        "I8 reminded and dropped are told by the history",
+        "I8 reminded and dropped agree with the history",
         "UPDATE deliveries SET respond_by = NULL WHERE reminded_at IS NOT NULL",
     ),
-    ("I8 reminded and dropped are told by the history", "DELETE FROM events WHERE event = 18"),
-    ("I8 reminded and dropped are told by the history", "UPDATE deliveries SET dropped_at = 1 WHERE state = 0"),
-    ("I8 reminded and dropped are told by the history", "DELETE FROM events WHERE event = 19"),
+    ("I8 reminded and dropped agree with the history", "DELETE FROM events WHERE event = 18"),
+    ("I8 reminded and dropped agree with the history", "UPDATE deliveries SET dropped_at = 1 WHERE state = 0"),
+    ("I8 reminded and dropped agree with the history", "DELETE FROM events WHERE event = 19"),
     (
         "I8 a reminder goes to its sender and one lead at most",
         "UPDATE messages SET notice = 5, about = (SELECT max(about) FROM messages) WHERE notice IS NOT NULL",
     ),
     (
-        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "I7 a locked context has an active holder and every field of a lock",
         "UPDATE contexts SET token = 1 WHERE holder IS NULL",
     ),
     (
-        "I7 a locked context has a holder who is there, and all that belongs to a lock",
+        "I7 a locked context has an active holder and every field of a lock",
         "UPDATE contexts SET token = 1, holder = 'ghost', locked_until = 1",
     ),
     (
@@ -126,59 +126,59 @@ const DAMAGE: &[(&str, &str)] = &[
         "UPDATE context_versions SET message = message + 1 WHERE version = 1",
     ),
     (
-        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "I8 an agreement is a record of its party, and a stored one was agreed",
         "UPDATE agreements SET agent = 'ghost' WHERE position IS NOT NULL",
     ),
     (
-        "I8 an agreement is the word of its party, and what is written down was agreed",
+        "I8 an agreement is a record of its party, and a stored one was agreed",
         "UPDATE context_versions SET agreement = 999999 WHERE version = 1",
     ),
-    ("I8 what agents have seen of a context is there", "UPDATE context_reads SET version = version + 1000"),
+    ("I8 the version that an agent has seen exists", "UPDATE context_reads SET version = version + 1000"),
     ("I9 versions of a context are 1, 2, 3 …", "UPDATE contexts SET version = version + 1"),
     ("I9 versions of a context are 1, 2, 3 …", "DELETE FROM contexts"),
     ("I9 contributors are those who wrote versions", "UPDATE context_contributors SET versions = versions + 1"),
     ("I9 contributors are those who wrote versions", "DELETE FROM context_contributors"),
     (
-        "I8 redacted content is gone",
+        "I8 redacted content is erased",
         "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM redactions
          WHERE EXISTS (SELECT 1 FROM redactions)",
     ),
-    ("I8 redacted content is gone", "UPDATE redactions SET redacted_by = position"),
+    ("I8 redacted content is erased", "UPDATE redactions SET redacted_by = position"),
     (
-        "I8 a closed conversation is one nothing was said or tried in since",
+        "I8 nothing was sent or tried in a conversation since it was closed",
         "UPDATE closed SET position = 1, at = (SELECT at FROM log WHERE position = 1)",
     ),
     (
-        "I8 a closed conversation is one nothing was said or tried in since",
+        "I8 nothing was sent or tried in a conversation since it was closed",
         "UPDATE closed SET conversation = 'nowhere' WHERE position = (SELECT max(position) FROM closed)",
     ),
-    ("I8 a closed conversation is one nothing was said or tried in since", "UPDATE closed SET at = at + 1"),
+    ("I8 nothing was sent or tried in a conversation since it was closed", "UPDATE closed SET at = at + 1"),
     ("I7 the history leads to the state", "UPDATE events SET event = 19 WHERE event = 15"),
     ("I9 what agents have belongs to an agent", "INSERT INTO capabilities VALUES ('ghost', 'rust')"),
     ("I9 policy versions are 1, 2, 3 …", "UPDATE policies SET version = version + 900 WHERE version = 1"),
     ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 5"),
-    ("I9 who holds paths is active, and no number is given twice", "UPDATE reservations SET agent = 'ghost'"),
+    ("I9 holders of paths are active, and numbers are unique", "UPDATE reservations SET agent = 'ghost'"),
     (
-        "I9 who holds paths is active, and no number is given twice",
+        "I9 holders of paths are active, and numbers are unique",
         "UPDATE past_reservations SET number = (SELECT max(number) FROM reservations)
          WHERE number = (SELECT max(number) FROM past_reservations) AND EXISTS (SELECT 1 FROM reservations)",
     ),
     ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 8"),
     (
-        "I7 a rule is held by one who is active, by the record that took it",
+        "I7 a rule is held by an active agent, by the record that took it",
         "UPDATE handlers SET holder = 'ghost' WHERE holder IS NOT NULL",
     ),
     (
-        "I9 rules have come no further than the log, and wait for messages there are",
+        "I9 rules are not ahead of the log, and wait for existing messages",
         "UPDATE handlers SET cursor = cursor + 100000",
     ),
     (
-        "I9 rules have come no further than the log, and wait for messages there are",
+        "I9 rules are not ahead of the log, and wait for existing messages",
         "UPDATE handler_dead SET message = message + 100000",
     ),
     ("I9 a reservation ended when its record says", "UPDATE past_reservations SET ended_at = ended_at + 1"),
     (
-        "I9 nobody holds what another one holds alone",
+        "I9 an exclusive reservation overlaps no other",
         "INSERT INTO reservations SELECT number + 1000, position, at, 'ghost', '**', x'', 0, until, NULL FROM reservations
          LIMIT 1",
     ),
@@ -241,30 +241,33 @@ const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
         "UPDATE approvals SET choice = 'maybe' WHERE state = 1",
     ),
     ("I8 a question is decided once, by an answer or its default", "UPDATE approvals SET ended_by = NULL"),
-    ("I8 a decided question waits for nobody", "UPDATE approvals SET state = 1 WHERE state = 0"),
+    ("I8 a decided question is not pending", "UPDATE approvals SET state = 1 WHERE state = 0"),
 ];
 
 /// Damage to what gates said.
 const DAMAGE_OF_GATES: &[(&str, &str)] = &[
     (
-        "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
+        "I8 a delivery stopped by its gates has their result, and gates run under a claim",
         "UPDATE events SET value = value + 1 WHERE event = 20",
     ),
     (
-        "I8 what its gates stopped was stopped by their result, and what they let through was claimed",
+        "I8 a delivery stopped by its gates has their result, and gates run under a claim",
         "DELETE FROM events WHERE event = 21",
     ),
 ];
 
 /// Damage to sessions.
 const DAMAGE_OF_SESSIONS: &[(&str, &str)] = &[
-    ("I8 a session is live or over, and whoever runs is active", "UPDATE sessions SET ended_at = 1 WHERE state = 0"),
     (
-        "I8 a session is live or over, and whoever runs is active",
+        "I8 a session is live or ended, and a live one has an active agent",
+        "UPDATE sessions SET ended_at = 1 WHERE state = 0",
+    ),
+    (
+        "I8 a session is live or ended, and a live one has an active agent",
         "UPDATE agents SET retired_at = 1 WHERE name IN (SELECT agent FROM sessions WHERE state = 0)",
     ),
     (
-        "I8 a session is live or over, and whoever runs is active",
+        "I8 a session is live or ended, and a live one has an active agent",
         "UPDATE sessions SET successor = NULL WHERE state = 2",
     ),
     (
@@ -277,32 +280,38 @@ const DAMAGE_OF_SESSIONS: &[(&str, &str)] = &[
 
 /// Damage to runs.
 const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
-    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET agent = 'ghost'"),
-    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET ended_by = 1 WHERE ended_by > 1"),
-    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET how = 0 WHERE ended_by IS NULL"),
-    ("I8 a run is one record of its agent, and over by a later one", "UPDATE runs SET code = 3 WHERE ended_by IS NULL"),
-    ("I8 what a run took was given to it", "UPDATE OR IGNORE run_claims SET run = 'ghost'"),
-    ("I8 what a run took was given to it", "UPDATE OR IGNORE run_claims SET message = 1000000"),
-    ("I8 what a run took was given to it", "UPDATE deliveries SET session = 'ghost' WHERE state = 1"),
-    ("I9 only what waits is held back, and for who is there", "UPDATE OR IGNORE run_holds SET agent = 'ghost'"),
+    ("I8 a run is one record of its agent, and ended by a later one", "UPDATE runs SET agent = 'ghost'"),
     (
-        "I9 only what waits is held back, and for who is there",
+        "I8 a run is one record of its agent, and ended by a later one",
+        "UPDATE runs SET ended_by = 1 WHERE ended_by > 1",
+    ),
+    ("I8 a run is one record of its agent, and ended by a later one", "UPDATE runs SET how = 0 WHERE ended_by IS NULL"),
+    (
+        "I8 a run is one record of its agent, and ended by a later one",
+        "UPDATE runs SET code = 3 WHERE ended_by IS NULL",
+    ),
+    ("I8 the messages of a run were claimed by its record", "UPDATE OR IGNORE run_claims SET run = 'ghost'"),
+    ("I8 the messages of a run were claimed by its record", "UPDATE OR IGNORE run_claims SET message = 1000000"),
+    ("I8 the messages of a run were claimed by its record", "UPDATE deliveries SET session = 'ghost' WHERE state = 1"),
+    ("I9 holds are on pending deliveries and active agents", "UPDATE OR IGNORE run_holds SET agent = 'ghost'"),
+    (
+        "I9 holds are on pending deliveries and active agents",
         "UPDATE OR IGNORE run_holds SET delivery = 1000000 WHERE delivery > 0",
     ),
-    ("I9 only of who is stopped anybody was told so", "UPDATE OR IGNORE stop_told SET sender = agent"),
+    ("I9 senders were notified only about stopped agents", "UPDATE OR IGNORE stop_told SET sender = agent"),
     (
-        "I9 only of who is stopped anybody was told so",
+        "I9 senders were notified only about stopped agents",
         "UPDATE run_holds SET why = 0 WHERE delivery = 0 AND agent IN (SELECT agent FROM stop_told)",
     ),
 ];
 
 /// Damage to workflows.
 const DAMAGE_OF_WORKFLOWS: &[(&str, &str)] = &[
-    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET ended_at = 1 WHERE state = 0"),
-    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET owner = 'ghost' WHERE state = 0"),
-    ("I8 a workflow is over or somebody speaks for it", "UPDATE workflows SET label = 'ghost-' || number"),
+    ("I8 a workflow has ended or has an active owner", "UPDATE workflows SET ended_at = 1 WHERE state = 0"),
+    ("I8 a workflow has ended or has an active owner", "UPDATE workflows SET owner = 'ghost' WHERE state = 0"),
+    ("I8 a workflow has ended or has an active owner", "UPDATE workflows SET label = 'ghost-' || number"),
     (
-        "I8 a step is sent when what it needs is over, and is done when all of it is",
+        "I8 a step is done when all of its messages are, and open ones are of its round",
         "UPDATE OR IGNORE workflow_mail SET round = round + 100",
     ),
     (

@@ -137,7 +137,7 @@ impl Run {
             let view = views::message(self.office.store(), MessageNo(number)).map_err(told)?;
             view.ok_or_else(|| format!("message {number} cannot be read any more"))?;
         }
-        if report.problems.is_empty() { Ok(()) } else { Err(report.told()) }
+        if report.problems.is_empty() { Ok(()) } else { Err(report.summary()) }
     }
 
     fn move_clock(&mut self) {

@@ -89,7 +89,7 @@ fn add_words(content: &mut Content, rng: &mut Rng) {
 fn search(office: &Office) -> Result<(), Box<dyn std::error::Error>> {
     let (page, refreshed) = views::search(office.store(), &SearchQuery::new("login".parse()?), |_| {})?;
     assert_eq!((page.not_indexed, page.indexed_to), (0, page.as_of));
-    assert_eq!(refreshed.anew, None);
+    assert_eq!(refreshed.rebuilt, None);
     Ok(())
 }
 

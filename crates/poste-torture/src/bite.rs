@@ -86,7 +86,7 @@ pub(crate) const ALL: &[Bite] = &[
     bite("leap-taken", "a leap of a year is taken unasked", "clocks", Short, clocks::run),
     bite("version-unchecked", "an older program writes a newer file", "versions", Short, versions::run),
     bite("identity-unchecked", "a replaced office is written", "replaced", Short, replaced::run),
-    bite("office-made-anew", "a missing office is made in silence", "replaced", Short, replaced::run),
+    bite("office-made-anew", "a missing office is created silently", "replaced", Short, replaced::run),
     bite("content-unchecked", "verify does not read content", "damage", Short, damage::run),
     bite("tables-unchecked", "verify does not compare tables", "damage", Short, damage::run),
     bite("bell-before-commit", "the bell rings before the commit", "wake", Short, wake::run),

@@ -67,7 +67,7 @@ pub(crate) fn sound(office: &Path, acknowledged: &[String]) -> Result<Facts, Bro
         report.problems.retain(|problem| problem.kind != ProblemKind::Unerased);
     }
     if !report.problems.is_empty() {
-        return Err(Broken::Unsound(report.told()));
+        return Err(Broken::Unsound(report.summary()));
     }
     if time_ran_backwards(&store).map_err(|error| unsound(error.into()))? {
         return Err(Broken::Unsound("the log's time ran backwards".to_owned()));

@@ -187,7 +187,7 @@ impl Disk {
     fn content(&mut self, path: &Path) -> Result<&mut Content> {
         match self.current_names().get(path) {
             Some(Node::File(number)) => Ok(&mut self.contents[*number]),
-            _ => Err(format!("the recorded run used {} and it is no file", path.display())),
+            _ => Err(format!("the recorded run used {}, which is not a file", path.display())),
         }
     }
 
@@ -209,7 +209,7 @@ impl Disk {
             Op::Rename(from, to) => self.pending_names.push(NameChange::Rename(from.clone(), to.clone())),
             Op::Link(from, to) => {
                 let node = self.current_names().get(from).copied();
-                let node = node.ok_or_else(|| format!("{} got a second name and is not there", from.display()))?;
+                let node = node.ok_or_else(|| format!("{} got a second name but does not exist", from.display()))?;
                 self.pending_names.push(NameChange::Add(to.clone(), node));
             }
             Op::Unlink(path) => self.pending_names.push(NameChange::Remove(path.clone())),

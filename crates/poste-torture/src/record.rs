@@ -207,12 +207,12 @@ impl<'a> Call<'a> {
 
     fn number(&self, argument: usize) -> Result<i64> {
         let text = self.args.split(", ").nth(argument).unwrap_or_default();
-        text.parse().map_err(|_| format!("{text} is no number"))
+        text.parse().map_err(|_| format!("{text} is not a number"))
     }
 
     fn last_number(&self) -> Result<i64> {
         let text = self.args.rsplit(", ").next().unwrap_or_default();
-        text.parse().map_err(|_| format!("{text} is no number"))
+        text.parse().map_err(|_| format!("{text} is not a number"))
     }
 
     fn strings(&self) -> impl Iterator<Item = &'a str> {

@@ -109,7 +109,7 @@ fn agree(
         let prepared = desk.proposal(intent, Some(content.clone()), Some(id.clone()))?;
         match desk.decide(&prepared) {
             Ok((outcome, Effect::Agreed(agreed))) => return Ok(Some((agreed, outcome.position, outcome.repeat))),
-            Ok(_) => return Err(Error::odd_effect("the agreement")),
+            Ok(_) => return Err(Error::unexpected_effect("the agreement")),
             // The caller's own delivery has ended, by an ack or a reply. It can still agree.
             Err(error) if ends.is_some() && is_about_ending(&error) => {
                 ends = None;

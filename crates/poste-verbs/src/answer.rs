@@ -57,7 +57,7 @@ impl<A> Answered<A> {
         self
     }
 
-    pub fn but(mut self, error: Error) -> Self {
+    pub fn with_error(mut self, error: Error) -> Self {
         self.failed = Some(Box::new(error));
         self
     }
@@ -68,13 +68,13 @@ impl<A> Answered<A> {
         self
     }
 
-    /// As [`Self::but`], for an answer that leaves out damaged parts, so that it is not taken as complete.
+    /// As [`Self::with_error`], for an answer that leaves out damaged parts, so that it is not taken as complete.
     pub fn damaged(mut self, damage: Vec<String>) -> Self {
         if damage.is_empty() {
             return self;
         }
         self.warnings.extend(damage.into_iter().map(Note::from));
-        self.but(Error::damaged())
+        self.with_error(Error::damaged())
     }
 
     /// All notes around the answer.

@@ -86,7 +86,7 @@ pub(crate) fn decide(
         }
         _ => error,
     })?;
-    let Effect::Sent(sent) = effect else { return Err(Error::odd_effect("the answer")) };
+    let Effect::Sent(sent) = effect else { return Err(Error::unexpected_effect("the answer")) };
     Ok(Answered::new(Answer {
         number,
         choice,

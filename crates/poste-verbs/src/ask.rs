@@ -104,7 +104,7 @@ impl Verb for Input {
         let intent = Intent::ApprovalAsk(ApprovalAsk { mail, choices, default: self.default, deadline: self.by });
         let proposal = desk.proposal(intent, Some(content), self.id)?;
         let (outcome, effect) = desk.decide(&proposal)?;
-        let Effect::Sent(sent) = effect else { return Err(Error::odd_effect("the question")) };
+        let Effect::Sent(sent) = effect else { return Err(Error::unexpected_effect("the question")) };
         let number = sent.number;
         let answer = Answer { approval: find(desk, number)?, id: outcome.id, repeat: outcome.repeat };
         Ok(Answered::new(answer).next(note!(

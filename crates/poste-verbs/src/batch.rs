@@ -78,7 +78,7 @@ impl Verb for Input {
                         Verdict::Rejected(rejection) => explain(desk.office, proposal, rejection.into())?.into(),
                         Verdict::Accepted(_) if outcome.repeat => Line::Repeat,
                         Verdict::Accepted(Effect::Sent(sent)) => Line::Sent { number: sent.number },
-                        Verdict::Accepted(_) => return Err(Error::odd_effect("a message")),
+                        Verdict::Accepted(_) => return Err(Error::unexpected_effect("a message")),
                     }
                 }
             };

@@ -55,7 +55,7 @@ pub struct Answer {
 
 impl Answer {
     /// Messages were claimed, and none passed its gates.
-    pub fn came_to_nothing(&self) -> bool {
+    pub fn nothing_passed(&self) -> bool {
         self.claims.is_empty() && !(self.returned.is_empty() && self.released.is_empty())
     }
 }
@@ -98,7 +98,7 @@ impl Verb for Input {
         let claim = Claim { message: self.number, max: self.max, lease_ms: self.lease_ms, types: self.types };
         let proposal = desk.proposal(Intent::Claim(claim), None, self.id)?;
         let (outcome, effect) = desk.decide(&proposal)?;
-        let Effect::Claimed(claimed) = effect else { return Err(Error::odd_effect("the claim")) };
+        let Effect::Claimed(claimed) = effect else { return Err(Error::unexpected_effect("the claim")) };
         let (token, numbers) = (claimed.token, claimed.items.iter().map(|item| item.number).collect::<Vec<_>>());
         let gated = match gates::of_claim(desk, &gates, &outcome.id, claimed, self.lease_ms) {
             _ if desk.is_cancelled() => return Err(given_back(desk, &outcome.id, token, &numbers)),
@@ -108,7 +108,7 @@ impl Verb for Input {
             desk.warn(format!("#{} went back to its sender: {}", report.number, report.summary()));
         }
         let answer = view(desk, gated).map_err(|error| stands(token, &error))?;
-        if answer.came_to_nothing() && !self.waits {
+        if answer.nothing_passed() && !self.waits {
             return Err(nothing_left(desk, &answer)?);
         }
         answered(desk, answer)
@@ -182,7 +182,7 @@ pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
     Ok(error.partial(answer))
 }
 
-/// Releases a cancelled claim: its caller is no longer waiting, so nobody would work on the messages.
+/// Releases a cancelled claim: its caller is no longer waiting and would not work on the messages.
 fn given_back(desk: &mut Desk<'_>, claim: &RecordId, token: Position, numbers: &[MessageNo]) -> Error {
     for number in numbers {
         let release = Intent::Release(Release { message: *number, token: Some(token) });

@@ -360,12 +360,12 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
 }
 
 /// Whether this error came after a commit and must not read as if nothing was stored.
-pub fn hides_a_write(stored: &[Stored], error: &Error) -> bool {
+pub fn is_after_write(stored: &[Stored], error: &Error) -> bool {
     !stored.is_empty() && error.kind == Kind::Internal
 }
 
-/// The error to show instead of one that [hides a write](hides_a_write).
-pub fn unshown(stored: &[Stored], error: Error) -> Error {
+/// The error to show instead of one that came [after a write](is_after_write).
+pub fn stored_but_not_shown(stored: &[Stored], error: Error) -> Error {
     const NAMED_MAX: usize = 8;
     let mut what: Vec<&str> = stored.iter().take(NAMED_MAX).map(|stored| stored.what.as_str()).collect();
     if stored.len() > NAMED_MAX {

@@ -1,6 +1,6 @@
 //! Finds problems of an office, and what fixes them. Not a verb: it also examines an office that cannot be opened.
 
-use poste_core::doctor::{Mended, Report, Request, Severity, examine, mend};
+use poste_core::doctor::{Mended, Report, Request, Severity, apply_fixes, examine};
 use poste_core::office::{Office, Place};
 use poste_core::progress::Progress;
 use poste_core::text::count;
@@ -63,7 +63,7 @@ pub fn doctor(
         Ok::<_, poste_core::Error>(report)
     };
     let mut report = look()?;
-    let mended = if input.fix { mend(place, &report, carry_out) } else { Vec::new() };
+    let mended = if input.fix { apply_fixes(place, &report, carry_out) } else { Vec::new() };
     if !mended.is_empty() {
         report = look()?;
     }
@@ -80,6 +80,7 @@ pub fn doctor(
         return Ok(answered);
     }
     let error = Error::new(Kind::Unhealthy, format!("{} found", count(problems, "problem")));
-    Ok(answered
-        .but(error.hint("each one says how to fix it; keep a copy of the folder before changing anything by hand")))
+    Ok(answered.with_error(
+        error.hint("each one says how to fix it; keep a copy of the folder before changing anything by hand"),
+    ))
 }

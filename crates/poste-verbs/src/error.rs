@@ -135,7 +135,7 @@ impl Error {
     }
 
     /// The fold answered a proposal with an effect that its kind never has.
-    pub fn odd_effect(what: &str) -> Self {
+    pub fn unexpected_effect(what: &str) -> Self {
         Self::internal(format!("the office answered {what} with an unexpected effect"))
     }
 

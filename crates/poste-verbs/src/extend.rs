@@ -45,7 +45,7 @@ impl Verb for Input {
         let lease_until = match effect {
             Effect::Claimed(claimed) => claimed.items.first().map(|item| item.lease_until),
             Effect::Noted => None,
-            _ => return Err(Error::odd_effect("the extension")),
+            _ => return Err(Error::unexpected_effect("the extension")),
         };
         Ok(Answered::new(Answer { number: self.number, lease_until }))
     }

@@ -21,7 +21,7 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
 
 /// Runs the gates that apply to a message, without a claim and without recording the result. For a message without
 /// gates, checks whether its artifacts are unchanged.
-pub fn look(desk: &Desk<'_>, gates: &Gates, message: &MessageView) -> Result<Report> {
+pub fn run_unclaimed(desk: &Desk<'_>, gates: &Gates, message: &MessageView) -> Result<Report> {
     let scene = Scene::of(desk.office.store(), &desk.caller.files)?;
     let environment = environment(desk.caller, &scene);
     let mut commands = Commands { environment, while_running: &mut || check_cancelled(desk), every: LOOK_EVERY };
@@ -190,7 +190,7 @@ struct Commands<'a> {
 }
 
 impl Runner for Commands<'_> {
-    fn goes_on(&mut self) -> Result<(), poste_core::Error> {
+    fn check_running(&mut self) -> Result<(), poste_core::Error> {
         (self.while_running)()
     }
 
@@ -208,7 +208,7 @@ impl Runner for Commands<'_> {
         task.output(Output::Together).keep(KEEP).watch_every(self.every);
         let mut failed = None;
         let finished = task.run_watched(&mut |_| match (self.while_running)() {
-            Ok(()) => Watch::GoOn,
+            Ok(()) => Watch::Continue,
             Err(error) => {
                 failed = Some(error);
                 Watch::Stop
@@ -262,7 +262,7 @@ fn environment(caller: &Caller, scene: &Scene<'_>) -> Environment {
     environment
 }
 
-/// The gates' commands come with the repository, and nobody has trusted them on this machine.
+/// The gates' commands come with the repository and are not trusted on this machine.
 pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
     let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
     let message = format!(

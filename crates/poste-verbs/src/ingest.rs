@@ -128,7 +128,7 @@ impl Verb for Input {
         if is_named(desk.office, &self.incoming.returned_to)? {
             self.kind = "message".parse()?;
             header.kind = self.kind.clone();
-            desk.warn("a mail sent by a rule of this office came back; it is stored as a message, not as an alert");
+            desk.warn("an email sent by a rule of this office came back; it is stored as a message, not as an alert");
         }
         let from = source(desk)?;
         let answer = self.store(desk, &from, header, content)?;
@@ -201,7 +201,7 @@ impl Input {
                 echo: false,
                 key: self.incoming.key.clone(),
             }),
-            Verdict::Accepted(_) => Err(Error::odd_effect("the message")),
+            Verdict::Accepted(_) => Err(Error::unexpected_effect("the message")),
             // Another process may have stored it at the same time, with other content under the same id.
             Verdict::Rejected(rejection) => match self.stored_before(desk.office, id.as_ref())? {
                 Some(before) if rejection.code == Code::IdConflict => Ok(before),

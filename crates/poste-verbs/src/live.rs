@@ -49,7 +49,7 @@ pub struct Live {
     #[serde(default)]
     pub reach: Reach,
     #[serde(default)]
-    pub told: Told,
+    pub told: Announced,
 }
 
 /// Ways to reach a running session, as reported by its own hooks.
@@ -72,7 +72,7 @@ pub struct Reach {
 /// What the session was shown since it began or was compacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct Announced {
     /// Records up to here were checked for these addresses: only later ones can be news.
     pub looked_until: Option<Position>,
     pub addresses: Vec<Address>,
@@ -86,8 +86,8 @@ pub struct Told {
     pub holds: u32,
 }
 
-impl Told {
-    /// The mail it was told of, at any position.
+impl Announced {
+    /// The mail it was notified of, at any position.
     pub fn heard(&self) -> Heard {
         Heard { looked_until: None, numbers: &self.listed | &self.unmarked }
     }
@@ -102,7 +102,7 @@ impl Live {
             process: None,
             runs_as: None,
             reach: Reach::default(),
-            told: Told::default(),
+            told: Announced::default(),
         }
     }
 

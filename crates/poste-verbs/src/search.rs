@@ -88,7 +88,7 @@ impl Verb for Input {
             None => "search for fewer words, or for a prefix: word*".into(),
         };
         let error = Error::not_found("no message matches").code("no_match").hint(hint);
-        Ok(Answered::new(page).but(error))
+        Ok(Answered::new(page).with_error(error))
     }
 }
 
@@ -123,7 +123,7 @@ impl Input {
 
 /// Reports the state of the search index.
 fn report_index(desk: &mut Desk<'_>, refreshed: &Refreshed) {
-    if let Some(why) = &refreshed.anew {
+    if let Some(why) = &refreshed.rebuilt {
         desk.say(format!("the search index was rebuilt: {why}"));
     }
     if refreshed.borrowed {

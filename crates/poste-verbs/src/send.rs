@@ -111,7 +111,7 @@ fn proposal(desk: &Desk<'_>, mut message: Message, heading: Heading) -> Result<P
 fn submit(desk: &mut Desk<'_>, message: Message, heading: Heading) -> Result<Answer> {
     let proposal = proposal(desk, message, heading)?;
     let (outcome, effect) = desk.decide(&proposal)?;
-    let Effect::Sent(sent) = effect else { return Err(Error::odd_effect("the message")) };
+    let Effect::Sent(sent) = effect else { return Err(Error::unexpected_effect("the message")) };
     Ok(Answer { sent, id: outcome.id, position: outcome.position, repeat: outcome.repeat })
 }
 

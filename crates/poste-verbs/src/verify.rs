@@ -35,7 +35,7 @@ impl Verb for Input {
         let message = views::message(desk.office.store(), number)?.ok_or_else(|| no_message(number))?;
         let all = poste_config::gates(desk.office)?;
         let own = all.of_message(&message);
-        let report = gates::look(desk, &all, &message)?;
+        let report = gates::run_unclaimed(desk, &all, &message)?;
         let gated = !own.is_empty();
         let blocked = all.untrusted(&own);
         let failure = match (report.passed, blocked.is_empty(), gated) {
@@ -48,7 +48,7 @@ impl Verb for Input {
         };
         let answered = Answered::new(Answer { gated, report });
         Ok(match failure {
-            Some(failure) => answered.but(failure),
+            Some(failure) => answered.with_error(failure),
             None => answered,
         })
     }

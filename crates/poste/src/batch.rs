@@ -196,7 +196,7 @@ fn submit(cx: &Cx, office: &mut Office, chunk: &mut Vec<(u64, send::Input)>, ans
         return Ok(());
     }
     let (numbers, messages): (Vec<u64>, Vec<send::Input>) = chunk.drain(..).unzip();
-    let decided = cx.ask(office, batch::Input { messages, id: None })?;
+    let decided = cx.call_verb(office, batch::Input { messages, id: None })?;
     notes::say(&cx.ui, &decided);
     // The caller reports the count of stored messages instead of each one.
     cx.forget_stored();

@@ -83,7 +83,7 @@ impl Cx {
     }
 
     /// Sets the surface that started this command, for the records it writes.
-    pub(crate) fn acts_by(&mut self, via: Option<Via>) {
+    pub(crate) fn set_surface(&mut self, via: Option<Via>) {
         self.station.via = via.unwrap_or(self.station.via);
     }
 
@@ -131,21 +131,21 @@ impl Cx {
 
     /// Calls a verb on the office of this folder, and prints its answer, warnings and next steps.
     pub(crate) fn call<V: Verb<Answer: Answer>>(&mut self, verb: V) -> Result {
-        let (mut office, answered) = self.ask_here(verb)?;
+        let (mut office, answered) = self.call_verb_here(verb)?;
         self.show(&mut office, answered)
     }
 
     /// Like [`Self::call`], but converts the answer before it is printed.
     pub(crate) fn call_as<V: Verb, A: Answer>(&mut self, verb: V, shown: impl FnOnce(V::Answer) -> A) -> Result {
-        let (mut office, answered) = self.ask_here(verb)?;
+        let (mut office, answered) = self.call_verb_here(verb)?;
         self.show(&mut office, answered.map(shown))
     }
 
     /// Calls a verb on the office of this folder.
-    pub(crate) fn ask_here<V: Verb>(&mut self, verb: V) -> Result<(Office, Answered<V::Answer>)> {
+    pub(crate) fn call_verb_here<V: Verb>(&mut self, verb: V) -> Result<(Office, Answered<V::Answer>)> {
         let mut office = self.office()?;
         self.ui.now = office.now()?;
-        let answered = self.ask(&mut office, verb)?;
+        let answered = self.call_verb(&mut office, verb)?;
         self.ui.now = office.now()?;
         Ok((office, answered))
     }
@@ -164,13 +164,13 @@ impl Cx {
     /// Like [`Self::call`], on an office that is already open.
     pub(crate) fn call_on<V: Verb<Answer: Answer>>(&mut self, office: &mut Office, verb: V) -> Result {
         self.ui.now = office.now()?;
-        let answered = self.ask(office, verb)?;
+        let answered = self.call_verb(office, verb)?;
         self.ui.now = office.now()?;
         self.show(office, answered)
     }
 
     /// Calls a verb and remembers what it stored.
-    pub(crate) fn ask<V: Verb>(&self, office: &mut Office, verb: V) -> Result<Answered<V::Answer>> {
+    pub(crate) fn call_verb<V: Verb>(&self, office: &mut Office, verb: V) -> Result<Answered<V::Answer>> {
         let caller = self.caller(office);
         let mut screen = Screen::new(&self.ui);
         let answered = Desk::new(office, &caller, self.host()).watched_by(&mut screen).call(verb);
@@ -220,7 +220,7 @@ impl Cx {
     }
 
     /// Prints an answer with its notes, for commands without an open office.
-    pub(crate) fn tell<A: Answer>(&self, answered: Answered<A>) -> Result {
+    pub(crate) fn print_answer<A: Answer>(&self, answered: Answered<A>) -> Result {
         self.stored.borrow_mut().extend_from_slice(&answered.stored);
         self.ui.answer(&answered.answer)?;
         notes::say(&self.ui, &answered);
@@ -301,7 +301,7 @@ impl Cx {
     }
 
     /// Acks an answer that a program waited for. Otherwise its agent would be started again for it, without end.
-    pub(crate) fn waited_for(&self, office: &mut Office, answer: MessageNo) -> Result {
+    pub(crate) fn ack_awaited_answer(&self, office: &mut Office, answer: MessageNo) -> Result {
         Ok(self.with_desk(office, |desk| desk.waited_for(answer))?)
     }
 
@@ -348,10 +348,10 @@ impl Cx {
 
     /// Adds what was stored before an error. If only the answer could not be printed, the error must not look as if the
     /// command had stored nothing.
-    pub(crate) fn unshown(&self, error: CommandError) -> CommandError {
+    pub(crate) fn with_stored(&self, error: CommandError) -> CommandError {
         let stored = self.stored.borrow();
-        match desk::hides_a_write(&stored, &error) {
-            true => desk::unshown(&stored, error.into_inner()).into(),
+        match desk::is_after_write(&stored, &error) {
+            true => desk::stored_but_not_shown(&stored, error.into_inner()).into(),
             false => error.after(&stored),
         }
     }

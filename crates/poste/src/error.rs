@@ -93,7 +93,7 @@ impl CommandError {
     }
 
     /// For input handed over by another program: a temporary error tells it to retry.
-    pub(crate) fn kept_by_sender(mut self) -> Self {
+    pub(crate) fn retryable_by_sender(mut self) -> Self {
         self.is_kept = true;
         self
     }

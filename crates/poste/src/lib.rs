@@ -25,31 +25,31 @@ use error::CommandError;
 /// The schema is a parameter so that tests can run a program that knows another one.
 pub fn main(schema: Schema) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(code) = commands::hook::plainly(&arguments, schema) {
+    if let Some(code) = commands::hook::run_without_clap(&arguments, schema) {
         return code;
     }
-    if let Some(code) = commands::run_agent::plainly(&arguments, schema) {
+    if let Some(code) = commands::run_agent::run_without_clap(&arguments, schema) {
         return code;
     }
     let cli = match Cli::read(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let code = cli::explain_usage(&error, arguments.iter().any(|argument| argument == "--json"));
-            return ExitCode::from(commands::hook::harmless(&arguments, code));
+            return ExitCode::from(commands::hook::non_blocking_exit_code(&arguments, code));
         }
     };
     let json = cli.global.json;
     let is_handed_over = matches!(cli.command, cli::Command::Ingest(_));
     let ran = Cx::new(cli.global, cli.command.name(), schema)
-        .and_then(|mut cx| cli.command.run(&mut cx).map_err(|error| cx.unshown(error)))
-        .map_err(|error| if is_handed_over { error.kept_by_sender() } else { error });
+        .and_then(|mut cx| cli.command.run(&mut cx).map_err(|error| cx.with_stored(error)))
+        .map_err(|error| if is_handed_over { error.retryable_by_sender() } else { error });
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the pipe closed it on purpose.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             error.print(json);
-            ExitCode::from(commands::hook::harmless(&arguments, error.exit_code()))
+            ExitCode::from(commands::hook::non_blocking_exit_code(&arguments, error.exit_code()))
         }
     }
 }

@@ -21,7 +21,7 @@ fn a_copied_folder_is_another_machine() {
     for (office, told) in [(&desk.office, String::new()), (&copy, format!(" on {}", desk.office.machine().unwrap()))] {
         for position in [1, 2] {
             let record = views::record(office.store(), Position(position)).unwrap().unwrap();
-            assert_eq!(record.origin.told(), told, "record {position}");
+            assert_eq!(record.origin.text(), told, "record {position}");
         }
     }
 

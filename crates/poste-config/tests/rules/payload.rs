@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use poste_config::{KeyPath, Takes};
+use poste_config::{KeyPath, ValueKind};
 use poste_core::Error;
 use poste_core::fold::{Code, Verdict};
 use poste_core::log::{Content, Intent, Proposal};
@@ -124,7 +124,7 @@ fn a_schema_is_a_small_regular_file_below_the_folder() {
         poste_config::sync_policy(&mut desk.office).expect("only who sends such a message is stopped");
         let proposal = with_payload(&mut desk, "alert", Some("{}"));
         let key: KeyPath = "types.alert.schema".parse().unwrap();
-        let change = poste_config::change_config(&desk.office, &key, Some(&Takes::Schema.parse(path).unwrap()));
+        let change = poste_config::change_config(&desk.office, &key, Some(&ValueKind::Schema.parse(path).unwrap()));
         assert_eq!(change.is_ok(), is_fine, "{path}");
         match poste_config::propose(&mut desk.office, &proposal) {
             Ok(outcome) => assert!(is_fine && matches!(outcome.verdict, Verdict::Accepted(_)), "{path}"),

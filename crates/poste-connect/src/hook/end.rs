@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 
 pub(super) fn end(station: &Station, hook: &Call) -> Result {
     // The same process continues with another conversation, which takes over this session and its claims.
-    if hook.event.goes_on {
+    if hook.event.continues {
         return Ok(());
     }
     let run = hook.live().map_or_else(|| hook.session.clone(), |live| live.session);
@@ -26,7 +26,7 @@ pub(super) fn end(station: &Station, hook: &Call) -> Result {
         let keep = setting(&hook.office, "session", "on_end") == Some(Value::Word("keep"));
         let own = Identity { agent: Some(session.agent), session: Some(run.clone()) };
         let close = close::Input { session_id: Some(run.clone()), keep, ..close::Input::default() };
-        open.speak_as(&own).desk().call(close)?;
+        open.act_as(&own).desk().call(close)?;
     }
     // A session that has ended can no longer be reached.
     let _ = Live::forget(&hook.office, &run);

@@ -23,7 +23,7 @@ pub struct Event {
     /// The beginning of the prompt.
     pub prompt: Option<String>,
     /// Only this conversation ends: the program continues with another one.
-    pub goes_on: bool,
+    pub continues: bool,
 }
 
 /// Why a session starts.
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 // Why a session ends.
                 "reason" => {
                     let reason = text(map.next_value()?);
-                    self.0.goes_on = reason.is_some_and(|reason| reason == "clear" || reason == "resume");
+                    self.0.continues = reason.is_some_and(|reason| reason == "clear" || reason == "resume");
                 }
                 "stop_hook_active" => {
                     if let Loose::Flag(flag) = map.next_value()? {

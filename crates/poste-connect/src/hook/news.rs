@@ -11,17 +11,17 @@ use poste_core::views::{self, Heard, MessageView, NewMail};
 use poste_core::vocabulary::Priority;
 use poste_verbs::Result;
 use poste_verbs::caller::Ids;
-use poste_verbs::live::Told;
+use poste_verbs::live::Announced;
 use poste_verbs::model::{fence, subject, tokens};
 
 use super::serve::NEWS_MAX;
 
 /// Mail that this session was neither shown nor told about.
-pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Told) -> Result<NewMail> {
+pub(super) fn look(office: &Office, agent: &Agent, session: &Session, told: &Announced) -> Result<NewMail> {
     // With a new role or capability, an agent also gets older mail.
     let looked_until = told.looked_until.filter(|_| told.addresses == agent.addresses());
     let heard = Heard { looked_until, ..told.heard() };
-    Ok(views::unheard(office.store(), agent, session, &heard, NEWS_MAX)?)
+    Ok(views::unreported(office.store(), agent, session, &heard, NEWS_MAX)?)
 }
 
 /// The text about new mail.

@@ -18,7 +18,7 @@ use poste_core::store::tables::Agent;
 use poste_core::store::{discover, last_rung};
 use poste_core::text::{Name, Session};
 use poste_core::views;
-use poste_verbs::live::{Live, Told};
+use poste_verbs::live::{Announced, Live};
 use poste_verbs::program::Program;
 use poste_verbs::session::Identity;
 use poste_verbs::session::bind::{Binding, Standing};
@@ -186,7 +186,7 @@ impl Call {
         let agent = &bound.agent;
         live.agent = Some(agent.name.clone());
         let own = Identity { agent: Some(agent.name.clone()), session: Some(binding.session.clone()) };
-        open.speak_as(&own);
+        open.act_as(&own);
         self.mark_late(open, &mut live.told);
         // The next hook tries again to extend a lease; what this one prints must not wait for that.
         let half_over = open.desk().extend_held().unwrap_or_default();
@@ -221,7 +221,7 @@ impl Call {
             return Ok(Reply::Nothing);
         }
         let is_news = self.moment == Moment::SessionStart || live.told.looked_until.is_none() || was.is_some();
-        live.told = Told { looked_until: Some(head(office.store())?), ..Told::default() };
+        live.told = Announced { looked_until: Some(head(office.store())?), ..Announced::default() };
         plan_next_look(office, None, &mut live.told)?;
         if let Some(text) = start::unbound_text(self, binding, office.now()?).filter(|_| is_news) {
             self.say(&Reply::Context(text))?;
@@ -229,7 +229,7 @@ impl Call {
         Ok(Reply::Nothing)
     }
 
-    fn tell_news(&self, open: &mut Opened, agent: &Agent, session: &Session, told: &mut Told) -> Result {
+    fn tell_news(&self, open: &mut Opened, agent: &Agent, session: &Session, told: &mut Announced) -> Result {
         let found = news::look(&open.office, agent, session, told)?;
         let budget = self.budget("turn_tokens");
         let said = news::compose(&open.desk().host.ids, agent, &found.messages, budget);
@@ -248,7 +248,7 @@ impl Call {
     }
 
     /// Marks as shown what was printed and could not be marked before.
-    fn mark_late(&self, open: &mut Opened, told: &mut Told) {
+    fn mark_late(&self, open: &mut Opened, told: &mut Announced) {
         let numbers: Vec<MessageNo> = told.unmarked.iter().copied().collect();
         if !numbers.is_empty() && open.desk().confirm(vec![Mark::Shown(numbers)]).is_ok() {
             told.unmarked = BTreeSet::new();
@@ -270,7 +270,7 @@ impl Call {
     }
 
     /// Prints a line for people. Failing to print it changes nothing.
-    pub(super) fn talk(&self, line: &str) {
+    pub(super) fn print_for_people(&self, line: &str) {
         let _ = writeln!(self.streams.borrow_mut().err, "{line}");
     }
 
@@ -282,7 +282,7 @@ impl Call {
 }
 
 /// Plans the next look, whatever the bell says. In wall-clock time, because that is what the next hook checks first.
-fn plan_next_look(office: &Office, half_over: Option<Timestamp>, told: &mut Told) -> Result {
+fn plan_next_look(office: &Office, half_over: Option<Timestamp>, told: &mut Announced) -> Result {
     let now = office.now()?;
     let due = [half_over, views::next_due(office.store())?];
     let in_ms = due.into_iter().flatten().map(|at| at.since_ms(now).max(LOOK_AGAIN_MS_MIN)).min();
@@ -308,11 +308,11 @@ pub(super) fn change<T>(call: &Call, session: &Session, change: impl FnOnce(&mut
         ChangeError::Storage(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Error::new(Kind::Busy, "another hook of this session is still running")
         }
-        ChangeError::Storage(error) => unkept(call, &error),
+        ChangeError::Storage(error) => cannot_save(call, &error),
     })
 }
 
-pub(super) fn unkept(call: &Call, error: &io::Error) -> Error {
+pub(super) fn cannot_save(call: &Call, error: &io::Error) -> Error {
     let folder = call.office.join(poste_verbs::live::FOLDER);
     let message = format!("cannot save the state of a session in {}: {error}", folder.display());
     Error::internal(message)

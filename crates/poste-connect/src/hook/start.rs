@@ -11,7 +11,7 @@ use poste_core::time::length;
 use poste_core::views::{self, InboxLine, InboxQuery, ReservationsQuery};
 use poste_core::vocabulary::{AgentKind, Urgency};
 use poste_verbs::Result;
-use poste_verbs::live::Told;
+use poste_verbs::live::Announced;
 use poste_verbs::model::tokens;
 use poste_verbs::session::bind::{Binding, Bound, Standing};
 use poste_verbs::session::place;
@@ -32,7 +32,13 @@ const HEAD: &str =
 const VERBS: &str = "Verbs: poste inbox · poste read N · poste claim N · poste done N --summary TEXT · poste reply N TEXT · poste send NAME SUBJECT TEXT";
 
 /// The text for a bound session. It resets what the session has been told.
-pub(super) fn text(office: &Office, call: &Call, binding: &Binding, bound: &Bound, told: &mut Told) -> Result<String> {
+pub(super) fn text(
+    office: &Office,
+    call: &Call,
+    binding: &Binding,
+    bound: &Bound,
+    told: &mut Announced,
+) -> Result<String> {
     let agent = &bound.agent;
     let now = office.now()?;
     let mut page = Page::new(call.budget("start_tokens"));
@@ -75,12 +81,12 @@ pub(super) fn text(office: &Office, call: &Call, binding: &Binding, bound: &Boun
     let left = add_mail(&mut page, &waiting, &mut listed, inbox.left_out.count);
     let everything = left == 0 && inbox.left_out.count == 0;
     let unmarked = std::mem::take(&mut told.unmarked);
-    *told = Told {
+    *told = Announced {
         looked_until: everything.then_some(inbox.as_of),
         addresses: agent.addresses(),
         listed: listed.into_iter().collect(),
         unmarked,
-        ..Told::default()
+        ..Announced::default()
     };
     page.end_with(VERBS);
     Ok(page.text)

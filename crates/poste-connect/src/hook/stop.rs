@@ -4,7 +4,7 @@ use poste_core::office::Office;
 use poste_core::store::tables::Agent;
 use poste_core::views;
 use poste_verbs::Result;
-use poste_verbs::live::Told;
+use poste_verbs::live::Announced;
 use poste_verbs::session::Identity;
 
 use super::serve::Call;
@@ -24,7 +24,13 @@ pub(super) fn is_new_work(prompt: &str) -> bool {
     !prompt.trim_start().starts_with(OPENING)
 }
 
-pub(super) fn reply(office: &Office, call: &Call, agent: &Agent, own: &Identity, told: &mut Told) -> Result<Reply> {
+pub(super) fn reply(
+    office: &Office,
+    call: &Call,
+    agent: &Agent,
+    own: &Identity,
+    told: &mut Announced,
+) -> Result<Reply> {
     // The program says that this is the first attempt of a turn. Where it does not, a prompt resets the count.
     if call.event.stop_hook_active == Some(false) {
         told.holds = 0;
@@ -37,7 +43,7 @@ pub(super) fn reply(office: &Office, call: &Call, agent: &Agent, own: &Identity,
     let text = joined(&reasons);
     if told.holds >= HOLDS_MAX {
         let text = format!("Poste: this session stops with unfinished work: {}", text.replace('\n', "; "));
-        call.talk(&text);
+        call.print_for_people(&text);
         return Ok(Reply::Remark(text));
     }
     told.holds += 1;
@@ -64,7 +70,7 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>
             "This session holds {what}. Finish it: poste done {number} --summary TEXT, poste fail {number} --reason TEXT or poste release {number}."
         ));
     }
-    for line in views::neglected(office.store(), agent, MAIL_MAX, office.now()?)? {
+    for line in views::unhandled(office.store(), agent, MAIL_MAX, office.now()?)? {
         let number = line.number;
         let what = news::line(number, &line.kind, line.priority, &line.from, &line.subject);
         let group = match line.to == agent.name.as_str() {

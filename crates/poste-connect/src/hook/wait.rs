@@ -13,14 +13,14 @@ use poste_core::store::processes::Presence;
 use poste_core::store::tables::{Agent, SessionRow};
 use poste_core::text::{Session, count};
 use poste_core::views::{self, MessageView};
-use poste_verbs::live::{Live, Told};
+use poste_verbs::live::{Announced, Live};
 use poste_verbs::model::tokens;
 use poste_verbs::session::Identity;
 use poste_verbs::wake::{self, Attempt, Place};
 use poste_verbs::{Desk, Result};
 
 use super::news;
-use super::serve::{Call, NEWS_MAX, change, unkept};
+use super::serve::{Call, NEWS_MAX, cannot_save, change};
 use crate::station::Station;
 
 /// The exit code that wakes: Claude Code shows stderr to the model, idle or not.
@@ -72,15 +72,15 @@ fn wait_until_bound(station: &Station, call: &Call) -> Result<Option<SessionRow>
 fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u64>, until: Instant) -> Result<u8> {
     let run = &row.id;
     let mut open = station.open()?;
-    open.speak_as(&Identity { agent: Some(row.agent.clone()), session: Some(run.clone()) });
-    let taken = Place::take(&call.office, &row.agent, run, *had_as).map_err(|error| unkept(call, &error))?;
+    open.act_as(&Identity { agent: Some(row.agent.clone()), session: Some(run.clone()) });
+    let taken = Place::take(&call.office, &row.agent, run, *had_as).map_err(|error| cannot_save(call, &error))?;
     let Some(place) = taken else { return Ok(0) };
     *had_as = Some(place.nth);
     while now() < until && !place.is_wanted() {
         let is_over = Stop::When(&|| place.is_wanted());
         let found = open.wait(&Interest::mail(&row.agent), Some(PRESENCE_PERIOD), is_over, |desk| {
             let Some(agent) = agent_of(desk.office, run)? else { return Ok(Some(Vec::new())) };
-            Ok(Some(unheard(desk.office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
+            Ok(Some(unreported(desk.office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
         })?;
         if agent_of(&open.office, run)?.is_none() {
             return Ok(0);
@@ -92,7 +92,7 @@ fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u6
         // Empty if the mail was read in the meantime, or another hook reported it.
         let mail = take_over(call, &open.office, run)?;
         if !mail.is_empty() {
-            call.talk(&digest(&mail));
+            call.print_for_people(&digest(&mail));
             let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
             // The session is woken even if this cannot be recorded.
             let _ = note_woken(&mut open.desk(), &numbers);
@@ -112,13 +112,13 @@ fn agent_of(office: &Office, run: &Session) -> Result<Option<Agent>, Error> {
     Ok(office.agent(&row.agent)?.filter(Agent::is_active))
 }
 
-fn told(call: &Call, run: &Session) -> Told {
+fn told(call: &Call, run: &Session) -> Announced {
     Live::load(&call.office, run).map(|live| live.told).unwrap_or_default()
 }
 
 /// All pending mail that was not reported, not only what came since the last look: this is called rarely.
-fn unheard(office: &Office, agent: &Agent, run: &Session, told: &Told) -> Result<Vec<MessageView>, Error> {
-    Ok(views::unheard(office.store(), agent, run, &told.heard(), NEWS_MAX)?.messages)
+fn unreported(office: &Office, agent: &Agent, run: &Session, told: &Announced) -> Result<Vec<MessageView>, Error> {
+    Ok(views::unreported(office.store(), agent, run, &told.heard(), NEWS_MAX)?.messages)
 }
 
 fn wait_until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result {
@@ -126,7 +126,7 @@ fn wait_until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result 
     let mut before = 0;
     while now() < until {
         let Some(agent) = agent_of(office, run)? else { return Ok(()) };
-        let waiting = unheard(office, &agent, run, &told(call, run))?.len();
+        let waiting = unreported(office, &agent, run, &told(call, run))?.len();
         if waiting <= before {
             return Ok(());
         }
@@ -141,7 +141,7 @@ fn wait_until_burst_ends(call: &Call, office: &Office, run: &Session) -> Result 
 fn take_over(call: &Call, office: &Office, run: &Session) -> Result<Vec<MessageView>> {
     change(call, run, |live| {
         let Some(agent) = agent_of(office, run)? else { return Ok(Vec::new()) };
-        let mail = unheard(office, &agent, run, &live.told)?;
+        let mail = unreported(office, &agent, run, &live.told)?;
         live.told.listed.extend(mail.iter().map(|message| message.number));
         Ok(mail)
     })

@@ -13,7 +13,7 @@ use poste_core::store::processes::{self, Presence};
 use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
-use poste_verbs::desk::{NO_SPEAKER, hides_a_write, unshown};
+use poste_verbs::desk::{NO_SPEAKER, is_after_write, stored_but_not_shown};
 use poste_verbs::session::Identity;
 use poste_verbs::{Answered, Desk, Error, Mark, Note, Result, Verb, verb};
 use serde_json::Value;
@@ -193,10 +193,8 @@ impl Connection {
         ask: impl FnOnce(&mut Desk<'_>) -> Result<A>,
     ) -> Result<A> {
         let asked = match apart {
-            None => self.with_office(|open| ask(&mut open.speak_as(own).desk())),
-            Some(cancelled) => {
-                self.apart(|open| ask(&mut open.speak_as(own).desk().cancelled_by(cancelled.interrupt())))
-            }
+            None => self.with_office(|open| ask(&mut open.act_as(own).desk())),
+            Some(cancelled) => self.apart(|open| ask(&mut open.act_as(own).desk().cancelled_by(cancelled.interrupt()))),
         };
         asked.map_err(for_model)
     }
@@ -213,18 +211,18 @@ impl Connection {
         {
             return Ok(own.clone());
         }
-        let own = Identity::of_process(&open.speak_as(&self.station.own).desk(), &processes::above())?;
+        let own = Identity::of_process(&open.act_as(&self.station.own).desk(), &processes::above())?;
         *known = own.agent.is_some().then(|| (own.clone(), Instant::now()));
         Ok(own)
     }
 
     /// The identity for a tool call. A call shows that the agent is there, so its session's leases are extended;
     /// watching does not extend them.
-    pub(super) fn arrive(&self) -> Result<Identity> {
+    pub(super) fn identity_of_call(&self) -> Result<Identity> {
         self.with_office(|open| {
             let own = self.identity_in(open)?;
             // If this fails, finishing a lost claim reports it.
-            drop(open.speak_as(&own).desk().extend_held());
+            drop(open.act_as(&own).desk().extend_held());
             Ok(own)
         })
     }
@@ -253,7 +251,7 @@ impl Connection {
     pub(super) fn confirm(&self, marks: Vec<Mark>) {
         drop(self.with_office(|open| {
             let own = self.identity_in(open)?;
-            open.speak_as(&own).desk().confirm(marks)
+            open.act_as(&own).desk().confirm(marks)
         }));
     }
 
@@ -310,11 +308,11 @@ fn for_model(error: Error) -> Error {
         return unnamed();
     }
     let stored = error.before.as_ref().map(|before| before.stored.clone()).unwrap_or_default();
-    if hides_a_write(&stored, &error) { unshown(&stored, error) } else { error }
+    if is_after_write(&stored, &error) { stored_but_not_shown(&stored, error) } else { error }
 }
 
 pub(super) fn unnamed() -> Error {
     Error::usage("this session has no name yet, so it can neither get nor send mail")
         .code("unnamed")
-        .hint("take one: office action=register name=NAME role=ROLE; see who is there: office action=agents")
+        .hint("take one: office action=register name=NAME role=ROLE; list the agents: office action=agents")
 }

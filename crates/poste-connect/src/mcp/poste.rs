@@ -159,6 +159,6 @@ pub(super) fn short(text: &str) -> String {
 }
 
 /// The identity for what needs no agent.
-pub(super) fn anybody(connection: &Connection) -> Identity {
+pub(super) fn identity_or_none(connection: &Connection) -> Identity {
     connection.identity().unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 use serde_json::{Value, json};
 
 use super::connection::Connection;
-use super::poste::{anybody, short};
+use super::poste::{identity_or_none, short};
 use super::render;
 use super::tools::{self, Called};
 
@@ -99,7 +99,7 @@ impl Shown {
 pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceResult, Vec<Mark>), ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {}", short(uri)), None);
     let shown = Shown::parse(uri).ok_or_else(unknown)?;
-    let called = shown.call(connection, &anybody(connection)).map_err(|error| {
+    let called = shown.call(connection, &identity_or_none(connection)).map_err(|error| {
         let text = connection.error_text(&error);
         match error.kind {
             Kind::NotFound => ErrorData::resource_not_found(text, None),
@@ -118,7 +118,7 @@ pub(super) fn read(connection: &Connection, uri: &str) -> Result<(ReadResourceRe
 /// A hash of the current content of a resource, which differs if it changed. `None`: it cannot be read.
 pub(super) fn fingerprint(connection: &Connection, uri: &str) -> Option<blake3::Hash> {
     // The JSON answer has no fence, which differs each time, and no relative times.
-    let mut answer = Shown::parse(uri)?.call(connection, &anybody(connection)).ok()?.answer;
+    let mut answer = Shown::parse(uri)?.call(connection, &identity_or_none(connection)).ok()?.answer;
     if let Value::Object(fields) = &mut answer {
         fields.remove("as_of");
     }

@@ -29,7 +29,7 @@ fn parse(text: &str) -> Result<DocumentMut, Fault> {
     })
 }
 
-/// The entry under Poste's name, whoever wrote it.
+/// The entry under Poste's name, even if Poste did not write it.
 fn entry(document: &DocumentMut, group: &str) -> Option<Value> {
     Some(plain(document.get(group)?.get(SERVER)?))
 }

@@ -114,7 +114,7 @@ impl Site {
         answered = self.besides(work, &jobs, answered);
         let failed = if work.remove { left(&changes) } else { None }.or_else(|| fails(&answered.answer));
         Ok(match failed {
-            Some(error) => answered.but(error),
+            Some(error) => answered.with_error(error),
             None => answered,
         })
     }

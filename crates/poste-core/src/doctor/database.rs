@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fix::Mend;
+use super::fix::Fix;
 use super::{Finding, Opened, Scene, quoted};
 use crate::error::Error;
 use crate::office::Place;
@@ -209,7 +209,7 @@ pub(super) fn erasure(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
             "Erasing was interrupted. The text is removed from the tables, but may still be in a file of the office.",
         )
         .verb("redact", json!({ "finish": true }))
-        .mend(Mend::Erase)
+        .with_fix(Fix::Erase)
     }));
     Ok(())
 }
@@ -251,7 +251,7 @@ fn unsound(problem: Problem) -> Finding {
         let meaning = "Redacted text is still in a file of the office.";
         return Finding::problem("unerased", problem.what, meaning)
             .verb("redact", json!({ "finish": true }))
-            .mend(Mend::Erase);
+            .with_fix(Fix::Erase);
     }
     let meaning = match problem.kind {
         ProblemKind::Tables => "The log is intact, but the tables computed from it were changed or damaged.",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::fix::Mend;
+use super::fix::Fix;
 use super::folder::files;
 use super::{Finding, Opened, Scene};
 use crate::digest::Digest;
@@ -50,7 +50,7 @@ pub(super) fn orphans(scene: &mut Scene<'_>, opened: &Opened, progress: &mut dyn
             format!("{} with {} that no record names", files(orphans.len(), "blob"), size(bytes)),
             "Their messages were refused, or were never stored because a command was interrupted.",
         )
-        .mend(Mend::Orphans(Orphans { digests, up_to })),
+        .with_fix(Fix::Orphans(Orphans { digests, up_to })),
     );
     Ok(())
 }
@@ -100,7 +100,7 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
                 format!("{} in contexts/ missing or behind the log", files(behind.len(), "file")),
                 "A command was interrupted, or the office was restored. The contexts themselves are intact.",
             )
-            .mend(Mend::Mirrors(behind)),
+            .with_fix(Fix::Mirrors(behind)),
         );
     }
     Ok(())
@@ -139,7 +139,7 @@ pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result
             format!("{} with {} that no record names", files(names.len(), "archive"), size(bytes)),
             "Archiving was interrupted before its record. The conversations are still in the database.",
         )
-        .mend(Mend::Archives(names)),
+        .with_fix(Fix::Archives(names)),
     );
     Ok(())
 }

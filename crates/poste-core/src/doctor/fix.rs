@@ -17,7 +17,7 @@ use crate::views;
 
 /// A way to fix a finding.
 #[derive(Debug, Clone)]
-pub(super) enum Mend {
+pub(super) enum Fix {
     Mode(PathBuf, u32),
     Modes(Vec<(PathBuf, u32)>),
     MakeMissing,
@@ -46,60 +46,60 @@ pub struct Mended {
 
 /// Applies all fixes of a report. One that fails is reported and does not stop the others. An office that committed
 /// something on the way is passed to `carry_out`.
-pub fn mend(place: &Place, report: &Report, carry_out: &mut dyn FnMut(&mut Office)) -> Vec<Mended> {
-    let mut mends: Vec<&Mend> = report.findings.iter().filter_map(|finding| finding.mend.as_ref()).collect();
+pub fn apply_fixes(place: &Place, report: &Report, carry_out: &mut dyn FnMut(&mut Office)) -> Vec<Mended> {
+    let mut fixes: Vec<&Fix> = report.findings.iter().filter_map(|finding| finding.fix.as_ref()).collect();
     // Modes first: with the folder closed, other users cannot interfere with the rest.
-    mends.sort_by_key(|mend| !matches!(mend, Mend::Mode(..) | Mend::Modes(_)));
+    fixes.sort_by_key(|fix| !matches!(fix, Fix::Mode(..) | Fix::Modes(_)));
     let mut made_missing = false;
     let mut done = Vec::new();
-    for mend in mends {
-        if matches!(mend, Mend::MakeMissing) && std::mem::replace(&mut made_missing, true) {
+    for fix in fixes {
+        if matches!(fix, Fix::MakeMissing) && std::mem::replace(&mut made_missing, true) {
             continue;
         }
-        let failed = apply(place, mend, carry_out).err().map(|error| error.to_string());
-        done.push(Mended { what: describe(mend, failed.is_none()), failed });
+        let failed = apply(place, fix, carry_out).err().map(|error| error.to_string());
+        done.push(Mended { what: describe(fix, failed.is_none()), failed });
     }
     done
 }
 
-fn describe(mend: &Mend, done: bool) -> String {
+fn describe(fix: &Fix, done: bool) -> String {
     let verb = |past: &'static str, infinitive: &'static str| if done { past } else { infinitive };
     let removed = verb("removed", "remove");
-    match mend {
-        Mend::Mode(path, mode) => format!("chmod {mode:o} {}", quoted(path)),
-        Mend::Modes(modes) => format!("chmod of {}", files(modes.len(), "more file")),
-        Mend::MakeMissing => format!("{} what was missing in the folder", verb("created", "create")),
-        Mend::RemoveUnderLock(path) | Mend::RemoveAbandoned(path) => format!("{removed} {}", path.display()),
-        Mend::RemoveOld(folder, paths) => format!("{removed} {} in {folder}/", files(paths.len(), "unfinished file")),
-        Mend::Orphans(orphans) => format!("{removed} {} that no record names", files(orphans.digests.len(), "blob")),
-        Mend::Archives(names) => format!("{removed} {} that no record names", files(names.len(), "archive")),
-        Mend::Erase => format!("{} redacted text from every file", verb("erased", "erase")),
-        Mend::Checkpoint => format!("{} office.db-wal", verb("emptied", "empty")),
-        Mend::Mirrors(names) => format!("{} {} in contexts/", verb("wrote", "write"), files(names.len(), "file")),
-        Mend::Settle => format!("{} due changes", verb("recorded", "record")),
+    match fix {
+        Fix::Mode(path, mode) => format!("chmod {mode:o} {}", quoted(path)),
+        Fix::Modes(modes) => format!("chmod of {}", files(modes.len(), "more file")),
+        Fix::MakeMissing => format!("{} what was missing in the folder", verb("created", "create")),
+        Fix::RemoveUnderLock(path) | Fix::RemoveAbandoned(path) => format!("{removed} {}", path.display()),
+        Fix::RemoveOld(folder, paths) => format!("{removed} {} in {folder}/", files(paths.len(), "unfinished file")),
+        Fix::Orphans(orphans) => format!("{removed} {} that no record names", files(orphans.digests.len(), "blob")),
+        Fix::Archives(names) => format!("{removed} {} that no record names", files(names.len(), "archive")),
+        Fix::Erase => format!("{} redacted text from every file", verb("erased", "erase")),
+        Fix::Checkpoint => format!("{} office.db-wal", verb("emptied", "empty")),
+        Fix::Mirrors(names) => format!("{} {} in contexts/", verb("wrote", "write"), files(names.len(), "file")),
+        Fix::Settle => format!("{} due changes", verb("recorded", "record")),
     }
 }
 
-fn apply(place: &Place, mend: &Mend, carry_out: &mut dyn FnMut(&mut Office)) -> Result<(), Error> {
-    match mend {
-        Mend::Mode(path, mode) => folder::set_mode(path, *mode),
-        Mend::Modes(modes) => modes.iter().try_for_each(|(path, mode)| folder::set_mode(path, *mode)),
-        Mend::MakeMissing => folder::make_missing(&place.path),
-        Mend::RemoveUnderLock(path) => {
+fn apply(place: &Place, fix: &Fix, carry_out: &mut dyn FnMut(&mut Office)) -> Result<(), Error> {
+    match fix {
+        Fix::Mode(path, mode) => folder::set_mode(path, *mode),
+        Fix::Modes(modes) => modes.iter().try_for_each(|(path, mode)| folder::set_mode(path, *mode)),
+        Fix::MakeMissing => folder::make_missing(&place.path),
+        Fix::RemoveUnderLock(path) => {
             let _held = lock(place)?;
             folder::remove_file(path)
         }
-        Mend::RemoveOld(_, paths) => paths.iter().try_for_each(|path| remove_old(path, LEFTOVER_AGE_MS_MIN)),
-        Mend::RemoveAbandoned(path) => match aside::is_abandoned(path) {
+        Fix::RemoveOld(_, paths) => paths.iter().try_for_each(|path| remove_old(path, LEFTOVER_AGE_MS_MIN)),
+        Fix::RemoveAbandoned(path) => match aside::is_abandoned(path) {
             true => folder::remove_folder(path),
             false => Ok(()),
         },
-        Mend::Orphans(orphans) => remove_orphans(place, orphans),
-        Mend::Archives(names) => remove_archives(place, names),
-        Mend::Erase => place.open_files()?.erase_all().map(|_| ()),
-        Mend::Checkpoint => checkpoint(place),
-        Mend::Settle => settle(place, carry_out),
-        Mend::Mirrors(names) => {
+        Fix::Orphans(orphans) => remove_orphans(place, orphans),
+        Fix::Archives(names) => remove_archives(place, names),
+        Fix::Erase => place.open_files()?.erase_all().map(|_| ()),
+        Fix::Checkpoint => checkpoint(place),
+        Fix::Settle => settle(place, carry_out),
+        Fix::Mirrors(names) => {
             let files = place.open_files()?;
             names.iter().try_for_each(|name| mirror::write(files.store(), name, false).map(|_| ()))
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fix::Mend;
+use super::fix::Fix;
 use super::{Finding, Scene, quoted};
 use crate::backup;
 use crate::error::Error;
@@ -55,7 +55,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
                 "Other users of this machine may be able to read or change the mail.",
             )
             .command(format!("chmod 700 {}", quoted(&place.path)))
-            .mend(Mend::Mode(home.clone(), 0o700)),
+            .with_fix(Fix::Mode(home.clone(), 0o700)),
         );
     }
     if office.mode & 0o700 != 0o700 {
@@ -86,7 +86,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
                 "Only the permissions of the folder keep others from reading it.",
             )
             .command(format!("chmod {mode:o} {}", quoted(&entry.path)))
-            .mend(Mend::Mode(entry.path.clone(), mode)),
+            .with_fix(Fix::Mode(entry.path.clone(), mode)),
         );
     }
     if open.len() > SHOWN_MAX {
@@ -99,7 +99,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
                 format!("{} more files have such modes", open.len() - SHOWN_MAX),
                 "Only the permissions of the folder keep others from reading them.",
             )
-            .mend(Mend::Modes(modes.collect())),
+            .with_fix(Fix::Modes(modes.collect())),
         );
     }
     for entry in inside.iter().filter(|entry| entry.kind == Kind::Link) {
@@ -169,7 +169,7 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
             return Ok(());
         }
         let what = format!("{name} is missing");
-        scene.add(Finding::warning("missing", what, meaning).mend(Mend::MakeMissing));
+        scene.add(Finding::warning("missing", what, meaning).with_fix(Fix::MakeMissing));
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
                     format!("{} ({}) is an unfinished copy", entry.name, size(entry.bytes)),
                     "An upgrade was interrupted while it made a copy. The next one starts over.",
                 )
-                .mend(Mend::RemoveUnderLock(entry.path)),
+                .with_fix(Fix::RemoveUnderLock(entry.path)),
             );
         } else if entry.name.starts_with("before-schema-") && entry.name.ends_with(".db") {
             scene.add(
@@ -263,7 +263,7 @@ fn unfinished_files(scene: &mut Scene<'_>, inside: &'static str, meaning: &str) 
             format!("{} in {inside}/ with {}", files(left.len(), "unfinished file"), size(bytes)),
             meaning,
         )
-        .mend(Mend::RemoveOld(inside, left.into_iter().map(|entry| entry.path).collect())),
+        .with_fix(Fix::RemoveOld(inside, left.into_iter().map(|entry| entry.path).collect())),
     );
     Ok(())
 }
@@ -281,7 +281,7 @@ fn beside(scene: &mut Scene<'_>, place: &Place) -> Result<(), Error> {
                     "A restore was interrupted. It changed nothing, and the next one removes this folder.",
                 )
                 .command(format!("rm -r {}", quoted(&entry.path)))
-                .mend(Mend::RemoveAbandoned(entry.path)),
+                .with_fix(Fix::RemoveAbandoned(entry.path)),
             );
         } else if entry.name.starts_with(&kept) {
             scene.add(

@@ -1,6 +1,6 @@
 //! Which process holds the write lock, and which ones keep the write-ahead log from being emptied.
 
-use super::fix::Mend;
+use super::fix::Fix;
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::limits::SECOND_MS;
@@ -86,7 +86,7 @@ fn large_wal(bytes: u64, openers: &Openers) -> Finding {
     };
     if openers.processes.is_empty() {
         let meaning = format!("The last writer was killed, or a reader held it until a moment ago.{hidden}");
-        return Finding::note("wal", what, meaning).mend(Mend::Checkpoint);
+        return Finding::note("wal", what, meaning).with_fix(Fix::Checkpoint);
     }
     let names: Vec<String> = openers.processes.iter().take(SHOWN_MAX).map(Process::to_string).collect();
     let meaning = format!(
@@ -97,7 +97,7 @@ fn large_wal(bytes: u64, openers: &Openers) -> Finding {
     Finding::warning("wal", what, meaning)
         .advice("end the oldest one that should not be running; the next writer empties the file")
         .command(format!("kill {oldest}"))
-        .mend(Mend::Checkpoint)
+        .with_fix(Fix::Checkpoint)
 }
 
 #[cfg(test)]

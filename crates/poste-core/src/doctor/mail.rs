@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fix::Mend;
+use super::fix::Fix;
 use super::{Finding, Opened, Scene};
 use crate::error::Error;
 use crate::store::processes::Presence;
@@ -100,7 +100,7 @@ pub(super) fn claims(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error
         )
         .verb("agents", json!({}));
         // Settling an office that follows a log takes the sequencer of that log.
-        scene.add(if opened.store.follows()? { finding } else { finding.mend(Mend::Settle) });
+        scene.add(if opened.store.follows()? { finding } else { finding.with_fix(Fix::Settle) });
     }
     for claim in claims.iter().filter(|claim| !over(claim)) {
         let held_ms = opened.now.since_ms(claim.since);

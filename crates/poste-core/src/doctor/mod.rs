@@ -1,8 +1,8 @@
 //! Finds problems of an office, explains them and suggests fixes.
 //!
 //! [`examine`] only reads: it never waits for the write lock and changes nothing, whatever state the office is in. A
-//! check that cannot run is reported as a note and does not stop the others. [`mend`] applies the fixes that are safe
-//! without asking, under the lock. Examine again to see their effect.
+//! check that cannot run is reported as a note and does not stop the others. [`apply_fixes`] applies the fixes that are
+//! safe without asking, under the lock. Examine again to see their effect.
 //!
 //! Each group of checks has a file: the [`folder`](self) and what is in it, the lock and the processes, the database,
 //! the clock, agents and their mail. Other crates add their own findings with [`Report::add`].
@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use database::readable;
-pub use fix::{Mended, mend};
+pub use fix::{Mended, apply_fixes};
 
 use crate::error::Error;
 use crate::limits::HOUR_MS;
@@ -28,7 +28,7 @@ use crate::office::Place;
 use crate::progress::Progress;
 use crate::store::Store;
 use crate::time::Timestamp;
-use fix::Mend;
+use fix::Fix;
 
 /// How closely to look.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +85,7 @@ pub struct Finding {
     /// `poste doctor --fix` can fix it.
     pub fixable: bool,
     #[serde(skip)]
-    mend: Option<Mend>,
+    fix: Option<Fix>,
 }
 
 /// A verb with its input.
@@ -106,7 +106,7 @@ impl Finding {
             command: None,
             verb: None,
             fixable: false,
-            mend: None,
+            fix: None,
         }
     }
 
@@ -148,9 +148,9 @@ impl Finding {
         }
     }
 
-    fn mend(mut self, mend: Mend) -> Self {
+    fn with_fix(mut self, fix: Fix) -> Self {
         self.fixable = true;
-        self.mend = Some(mend);
+        self.fix = Some(fix);
         self
     }
 }

@@ -152,7 +152,7 @@ pub(super) fn must_hold(tables: &Tables<'_>, number: MessageNo) -> Result<(), St
     let missing: Vec<String> =
         parties.iter().filter(|party| party.agreed.is_none()).map(|party| party.party.to_string()).collect();
     if parties.is_empty() {
-        return Err(refuse(Code::NotAgreed, format!("nobody has agreed on message {number}")));
+        return Err(refuse(Code::NotAgreed, format!("no agent has agreed on message {number}")));
     }
     if !missing.is_empty() {
         let who = missing.join(", ");

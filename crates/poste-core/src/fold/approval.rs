@@ -161,7 +161,7 @@ impl Rule for ApprovalAnswer {
         };
         let Some(approval) = tables.approval(number)? else {
             delivery::message(tables, number)?;
-            return Err(refuse(Code::UnknownMessage, format!("message {number} asks for no approval")));
+            return Err(refuse(Code::UnknownMessage, format!("message {number} is not an approval request")));
         };
         require_no_times(&self.mail)?;
         if !self.mail.to.is_empty() {
@@ -272,7 +272,7 @@ fn end(tables: &mut Tables<'_>, cx: &Context, before: &Approval, after: Approval
     tables.end_approval(before, &after)
 }
 
-/// The holder would go on working for nothing.
+/// Notifies the holder, which would otherwise keep working for nothing.
 fn tell_holder(tables: &mut Tables<'_>, cx: &Context, message: &Message, before: &Delivery) -> Result<(), Error> {
     match delivery::holder(before).filter(|holder| *holder != cx.actor) {
         Some(holder) => notice::tell(tables, cx, Address::Agent(holder), Notice::Settled, message, before),

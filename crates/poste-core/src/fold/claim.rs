@@ -27,7 +27,7 @@ impl Rule for Claim {
             let best = best_claimable(tables, &agent, self)?;
             if best.is_empty() {
                 let of_types = if self.types.is_empty() { "" } else { " of that type" };
-                return Err(refuse(Code::NothingToClaim, format!("nothing{of_types} waits for {}", agent.name)));
+                return Err(refuse(Code::NothingToClaim, format!("nothing{of_types} to claim for {}", agent.name)));
             }
             return Ok((best, lease_ms));
         };

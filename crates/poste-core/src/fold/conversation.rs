@@ -58,7 +58,8 @@ impl Rule for Close {
     }
 }
 
-/// The holder would go on working for nothing. The sender is notified when the delivery ends, and the closer knows.
+/// Notifies the holder, which would otherwise keep working for nothing. The sender is notified when the delivery ends,
+/// and the closer knows.
 fn tell_holder(tables: &mut Tables<'_>, cx: &Context, before: &Delivery) -> Result<(), Error> {
     let Some(holder) = delivery::holder(before).filter(|holder| *holder != cx.actor) else { return Ok(()) };
     let message = delivery::expect_message(tables, before.message)?;

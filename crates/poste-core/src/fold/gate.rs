@@ -1,4 +1,4 @@
-//! Gate results of a claimed message: the holder may go on, or the message is returned to its sender.
+//! Gate results of a claimed message: the holder may continue, or the message is returned to its sender.
 
 use super::delivery::{self, own_delivery};
 use super::outcome::{Code, Effect, Stop, refuse};

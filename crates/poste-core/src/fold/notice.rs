@@ -98,7 +98,7 @@ pub(crate) fn deliver(
     let ready_at = message.ready_at.filter(|at| *at > now);
     let number = tables.cursor.delivery_last.next();
     tables.cursor.delivery_last = number;
-    // First, so that nobody is rung for a step that an earlier one holds up.
+    // First, so that no agent is rung for a step that an earlier one holds up.
     workflow::number_delivery(tables, message, number)?;
     tables.insert_delivery(&Delivery {
         number,

@@ -160,7 +160,7 @@ impl Rule for Unreserve {
         }
         let Some(mail) = mail else { return Ok(Effect::Reserved(released)) };
         let told = Send::apply(mail, tables, cx)?.message();
-        let message = told.ok_or_else(|| Error::Damaged(format!("record {} told nobody", cx.position)))?;
+        let message = told.ok_or_else(|| Error::Damaged(format!("record {} notified no agent", cx.position)))?;
         Ok(Effect::Freed { released, message })
     }
 }

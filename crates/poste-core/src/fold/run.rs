@@ -318,7 +318,7 @@ fn is_stopped(tables: &Tables<'_>, agent: &Name, now: Timestamp) -> Result<bool,
 fn tell_who_waits(tables: &mut Tables<'_>, cx: &Context, agent: &Name) -> Result<(), Error> {
     let mut senders = BTreeSet::new();
     let waiting = "address = ?1 AND state = 0 ORDER BY message";
-    let first_of_each = tables.scan_inbox(waiting, [agent], limits::STOP_TOLD_MAX, |message, _| {
+    let first_of_each = tables.scan_inbox(waiting, [agent], limits::STOP_NOTIFIED_MAX, |message, _| {
         concerns(message, agent) && senders.insert(message.sender.clone())
     })?;
     for (message, delivery) in first_of_each {

@@ -22,7 +22,7 @@ pub(crate) struct StartPlan {
 /// The place of a session in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stands {
-    Anew,
+    New,
     /// In the place of the session it ends.
     InPlace,
     /// In the place it had before it ended.
@@ -86,7 +86,7 @@ impl Rule for SessionStart {
             ended_by: None,
             successor: None,
         };
-        let stands = if in_place { Stands::InPlace } else { Stands::Anew };
+        let stands = if in_place { Stands::InPlace } else { Stands::New };
         Ok(StartPlan { session, ends: live, stands })
     }
 
@@ -98,7 +98,7 @@ impl Rule for SessionStart {
         }
         match plan.stands {
             Stands::AsBefore => tables.resume_session(&plan.session)?,
-            Stands::Anew | Stands::InPlace => tables.insert_session(&plan.session)?,
+            Stands::New | Stands::InPlace => tables.insert_session(&plan.session)?,
         }
         if let Some(before) = plan.ends.filter(|_| plan.stands == Stands::InPlace) {
             tables.succeed_session(&before, &plan.session.id)?;

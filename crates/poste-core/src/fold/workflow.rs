@@ -558,7 +558,7 @@ impl Rule for WorkflowRetry {
         let steps = Steps::of(tables, &workflow)?;
         let named = self.step.as_ref().map(|key| steps.named(&workflow, key)).transpose()?;
         let is_asked = |row: &StepRow| named.as_ref().is_none_or(|named| named.ordinal == row.ordinal);
-        // A stand-in already took its place: the workflow went on that way.
+        // A stand-in already took its place, and the workflow continued with it.
         let is_replaced = |row: &StepRow| row.instead.is_some_and(|other| steps.is_satisfied(other));
         let failed = |row: &&StepRow| row.state == StepState::Failed && is_asked(row) && !is_replaced(row);
         let again: Vec<StepRow> = steps.0.iter().filter(failed).cloned().collect();

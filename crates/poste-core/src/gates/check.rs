@@ -1,4 +1,4 @@
-//! Looks at what a gate asks for, and has its command run.
+//! Runs the checks of a gate, and its command through a [`Runner`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::store::blobs::Blobs;
 use crate::store::discover;
 use crate::views::MessageView;
 
-/// Where gates look. It borrows nothing of the office, which can be written to while they run.
+/// The places gates look in. It does not borrow the office, so the office can be written to while gates run.
 #[derive(Debug)]
 pub struct Scene<'a> {
     office: PathBuf,
     config: PathBuf,
     blobs: Option<Blobs>,
-    /// Those of the caller: what a message names is looked at only where they are open.
+    /// The caller's open folders. Artifacts are only looked at in these.
     files: &'a Files,
 }
 
@@ -35,15 +35,16 @@ impl<'a> Scene<'a> {
         &self.office
     }
 
-    /// The open folder an artifact is in, and its path there. A copy is in the office's own store, under its digest.
+    /// The open folder of an artifact, and its path there. The copy of an attachment is in the office's own store,
+    /// under its digest.
     fn place(&self, artifact: &Artifact) -> Result<(Arc<Worktree>, PathBuf), String> {
         if artifact.state != ArtifactState::Attached {
             return Ok((self.folder(artifact)?, PathBuf::from(&artifact.path)));
         }
         let blob = self.blobs.as_ref().zip(artifact.digest.as_ref()).map(|(blobs, digest)| blobs.path(digest));
-        let blob = blob.ok_or_else(|| "its copy is not here".to_owned())?;
+        let blob = blob.ok_or_else(|| "its copy is missing".to_owned())?;
         let (folder, name) = (blob.parent().unwrap_or(Path::new(".")), blob.file_name().unwrap_or_default());
-        let folder = Worktree::open(folder).map_err(|_| "its copy is not here".to_owned())?;
+        let folder = Worktree::open(folder).map_err(|_| "its copy is missing".to_owned())?;
         Ok((Arc::new(folder), name.into()))
     }
 
@@ -57,36 +58,36 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A command a gate wants run.
+/// A command to run for a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Errand {
-    /// With every template replaced.
+    /// Templates are already filled in.
     pub program: Program,
     pub folder: PathBuf,
     pub variables: Vec<(&'static str, String)>,
     pub timeout_ms: i64,
 }
 
-/// What came of it.
+/// The outcome of an [`Errand`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// Why it did not pass.
+    /// The error says why it did not pass.
     pub found: Result<(), String>,
     pub output: String,
     pub duration_ms: u64,
 }
 
-/// Runs the commands of gates. The heart starts no processes.
+/// Runs the commands of gates. This crate never starts a process.
 pub trait Runner {
-    /// An error ends the whole run: nothing more can be said about the message. A command that cannot be started, is
-    /// stopped or fails is no error but a finding.
+    /// An error aborts the whole run without a verdict. A command that cannot be started, is stopped or fails is a
+    /// finding, not an error.
     fn run(&mut self, errand: &Errand) -> Result<Ran, Error>;
 
-    /// Told before each file is looked at: reading many large ones takes its time too.
-    fn goes_on(&mut self) -> Result<(), Error>;
+    /// Called before each file, because reading many large files takes time too. An error aborts the run.
+    fn check_running(&mut self) -> Result<(), Error>;
 }
 
-/// Runs the gates that apply to a message, or asks of its artifacts what can be asked of any. Changes nothing.
+/// Runs the gates that apply to a message. Without any, checks that its artifacts are unchanged. Changes nothing.
 pub fn run(scene: &Scene<'_>, gates: &Gates, message: &MessageView, runner: &mut dyn Runner) -> Result<Report, Error> {
     let own = gates.of_message(message);
     let reports = match own.as_slice() {
@@ -104,12 +105,12 @@ pub fn run(scene: &Scene<'_>, gates: &Gates, message: &MessageView, runner: &mut
     Ok(Report::new(message.number, reports))
 }
 
-/// Of a message without gates: are its artifacts there, and still what was sent?
+/// For a message without gates: whether its artifacts exist and are unchanged since they were sent.
 fn unchanged(scene: &Scene<'_>, message: &MessageView) -> Option<GateReport> {
     let gate = Gate::of_artifacts();
     let mut looking = Looking { scene, gate: &gate, message, checks: Vec::new() };
     for artifact in &message.artifacts {
-        // Of what was only announced nothing was recorded that could have changed.
+        // An artifact that was only announced has no recorded digest to compare with.
         let recorded = artifact.digest.is_some();
         looking.artifact(artifact, &Gate { digest: recorded, ..gate.clone() });
     }
@@ -137,12 +138,12 @@ impl Looking<'_> {
             self.checks.push(CheckReport::new("payload_schema", None, found));
         }
         if gate.asks_of_artifacts() && self.message.artifacts.is_empty() {
-            let found = Err("the message names no artifact".to_owned());
+            let found = Err("the message has no artifacts".to_owned());
             self.checks.push(CheckReport::new("exists", None, found));
         }
         let mut sound = Vec::new();
         for artifact in &self.message.artifacts {
-            runner.goes_on()?;
+            runner.check_running()?;
             if gate.asks_of_artifacts() && self.artifact(artifact, gate) {
                 sound.push(artifact);
             }
@@ -158,13 +159,13 @@ impl Looking<'_> {
         } else if self.checks.iter().all(|check| check.passed) {
             self.command(program, None, runner)?;
         } else {
-            let found = Err("not run: what was checked before it failed".to_owned());
+            let found = Err("not run: an earlier check failed".to_owned());
             self.checks.push(CheckReport::new(program.key(), None, found));
         }
         Ok(())
     }
 
-    /// Whether everything asked of one artifact is so.
+    /// Whether an artifact passes every check.
     fn artifact(&mut self, artifact: &Artifact, gate: &Gate) -> bool {
         let path = artifact.path.as_str();
         let before = self.checks.len();
@@ -204,7 +205,7 @@ impl Looking<'_> {
         }
         if let (Some(schema), Ok((tree, path))) = (&gate.artifact_schema, &place) {
             let read = tree.read(path, limits::JSON_ARTIFACT_BYTES_MAX).map_err(|error| reason(&error));
-            let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned()));
+            let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not valid UTF-8".to_owned()));
             let (base, key) = (self.schema_base(), self.key("artifact_schema"));
             let found = text.and_then(|text| payload::check_text(&base, &key, schema, &text));
             self.checks.push(CheckReport::new("artifact_schema", Some(&artifact.path), found));
@@ -236,7 +237,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// What the templates stand for. A folder that is not open here has no name: a command would open it.
+    /// The values of the templates. A folder that is not open here gets no value, because a command would open it.
     fn values(&self, program: &Program, of: Option<&Artifact>, folder: &Path) -> Result<[String; 3], String> {
         let file = match of.map(|artifact| self.scene.place(artifact)).transpose()? {
             Some((tree, path)) => tree.root().join(path).display().to_string(),
@@ -256,14 +257,14 @@ impl Looking<'_> {
         format!("gate {}: {name}", self.gate.name)
     }
 
-    /// Schemas are looked for below the folder of `poste.toml`, whichever file names them.
+    /// Schemas are looked up below the folder of `poste.toml`, whichever file names them.
     fn schema_base(&self) -> PathBuf {
         self.scene.config.clone()
     }
 }
 
 impl Program {
-    /// The key of a gate that names it.
+    /// The key in the configuration of a gate.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Words(_) => "command",
@@ -271,7 +272,7 @@ impl Program {
         }
     }
 
-    /// Values in the places of their templates, in one pass: what a value looks like never matters.
+    /// Replaces templates by values, in one pass, so a template inside a value is not replaced.
     fn filled(&self, values: &[String; 3]) -> Self {
         match self {
             Self::Shell(line) => Self::Shell(line.clone()),
@@ -310,16 +311,16 @@ fn reason(error: &Error) -> String {
 
 fn same(artifact: &Artifact, seen: Seen) -> Result<(), String> {
     match (artifact.digest, seen.digest) {
-        (None, _) => Err("its digest was not recorded: it was to come later".to_owned()),
+        (None, _) => Err("no digest was recorded: the file was only announced".to_owned()),
         (recorded, now) if recorded == now => Ok(()),
         _ => match artifact.size.filter(|size| *size != seen.size) {
-            Some(size) => Err(format!("it is not what was sent: {size} bytes then, {} now", seen.size)),
-            None => Err("it is not what was sent: other bytes, as many".to_owned()),
+            Some(size) => Err(format!("it changed after it was sent: {size} bytes then, {} now", seen.size)),
+            None => Err("it changed after it was sent: same size, different content".to_owned()),
         },
     }
 }
 
-/// A pattern with a `/` is for the path, one without for the name alone.
+/// A pattern with a `/` matches the path, one without only the file name.
 fn matches(pattern: &str, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     pattern_of(pattern).is_ok_and(|glob| glob.is_match(if pattern.contains('/') { path } else { name }))
@@ -331,7 +332,7 @@ pub fn pattern_of(pattern: &str) -> Result<globset::GlobMatcher, String> {
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
 }
 
-/// What is wrong with the schemas of a gate.
+/// Problems of the schemas of a gate.
 pub fn schema_problems(config: &Path, gate: &Gate) -> Vec<String> {
     let named = [("payload_schema", &gate.payload_schema), ("artifact_schema", &gate.artifact_schema)];
     let problem = |(name, schema): (&str, &Option<SchemaSource>)| {

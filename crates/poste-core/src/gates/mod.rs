@@ -1,7 +1,7 @@
-//! Gates: what must be true of a message before the agent that claimed it goes on with it.
+//! Gates: checks that a message must pass before work on it begins.
 //!
-//! Which gates there are is this machine's matter (`poste.toml`, `.poste/local.toml`), in no record: they are run by
-//! whoever claims, outside every lock, and only what they said goes into the log. This module decides which apply and
+//! Gates are configured on this machine (`poste.toml`, `.poste/local.toml`) and are in no record. The claiming process
+//! runs them outside every lock, and only their verdicts go into the log. This module decides which gates apply and
 //! what their findings mean; commands are run by a [`Runner`] of the surface.
 
 mod check;
@@ -22,11 +22,11 @@ use crate::views::MessageView;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
     pub name: Label,
-    /// Which messages it is for: those that fit every part that is given.
+    /// The messages it applies to: those that match every one of these that is set.
     pub kind: Option<TypeName>,
     pub workflow: Option<Label>,
     pub step: Option<Label>,
-    /// What must be true of each artifact.
+    /// Requirements for each artifact.
     pub exists: bool,
     pub not_empty: bool,
     pub digest: bool,
@@ -37,26 +37,26 @@ pub struct Gate {
     pub payload_schema: Option<SchemaSource>,
     pub program: Option<Program>,
     pub timeout_ms: i64,
-    /// The file it stands in.
+    /// The file that defines it.
     pub source: Source,
     pub line: usize,
 }
 
-/// What a gate runs.
+/// The command of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// A program and its arguments, no shell. Templates in them become what they stand for, each word staying one.
+    /// A program and its arguments, without a shell. Filling in a template never splits a word.
     Words(Vec<String>),
-    /// A line for `/bin/sh`, as it is: values come by variables.
+    /// A line for `/bin/sh`, passed unchanged. Values are in environment variables.
     Shell(String),
 }
 
-/// Which file a gate comes from.
+/// The file a gate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// `poste.toml`, which comes with a repository: its commands need trust.
+    /// `poste.toml`. It comes with a repository, so its commands need trust.
     Office,
-    /// `.poste/local.toml`, this machine's own.
+    /// `.poste/local.toml`, which is local to this machine.
     Machine,
 }
 
@@ -69,12 +69,12 @@ impl Source {
     }
 }
 
-/// What stands for a value in the words of a command, and the variable that holds it for every command.
+/// Each template in the words of a command, and the environment variable with the same value.
 pub const TEMPLATES: [(&str, &str); 3] = [ARTIFACT, ("{number}", "POSTE_NUMBER"), WORKTREE];
 const ARTIFACT: (&str, &str) = ("{artifact}", "POSTE_ARTIFACT");
 const WORKTREE: (&str, &str) = ("{worktree}", "POSTE_WORKTREE");
 
-/// A gate of a workflow is for every run of it: these are called after it, with a number.
+/// A gate of a workflow applies to all of its runs, which are named after it with a number.
 fn is_one_of(workflow: &Label, name: &Label) -> bool {
     let number = workflow.as_str().strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('-'));
     workflow == name
@@ -92,7 +92,7 @@ impl Gate {
         self.asks_of_artifacts() || self.payload_schema.is_some() || self.program.is_some()
     }
 
-    /// Whether anything is asked of artifacts, so that there must be one.
+    /// Whether any check is about artifacts. Then there must be at least one.
     fn asks_of_artifacts(&self) -> bool {
         self.exists
             || self.not_empty
@@ -104,7 +104,7 @@ impl Gate {
             || self.program.as_ref().is_some_and(Program::is_for_each_artifact)
     }
 
-    /// What anybody may ask of a message without gates: is it still what was sent?
+    /// The built-in gate for messages without gates: the artifacts exist and are unchanged.
     fn of_artifacts() -> Self {
         Self {
             name: "artifacts".parse().expect("a label"),
@@ -128,7 +128,7 @@ impl Gate {
 }
 
 impl Program {
-    /// It speaks of an artifact, so it runs once for each.
+    /// Whether it mentions the artifact, so that it runs once for each.
     fn is_for_each_artifact(&self) -> bool {
         self.mentions(ARTIFACT)
     }
@@ -140,7 +140,7 @@ impl Program {
         }
     }
 
-    /// In one line, for people.
+    /// The command as one line, for people to read.
     pub fn text(&self) -> String {
         match self {
             Self::Words(words) => words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" "),
@@ -149,7 +149,7 @@ impl Program {
     }
 }
 
-/// A word as a shell would have to be given it.
+/// A word, quoted for a shell.
 fn shown(word: &str) -> String {
     let plain = |sign: char| sign.is_alphanumeric() || "-_./:=,+@%{}".contains(sign);
     match !word.is_empty() && word.chars().all(plain) {
@@ -158,11 +158,11 @@ fn shown(word: &str) -> String {
     }
 }
 
-/// Every gate of an office, as its files said at one moment.
+/// All gates of an office, as configured at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gates {
     pub gates: Vec<Gate>,
-    /// Whether a person here trusts the very text of `poste.toml` that they were read from.
+    /// Whether the exact text of `poste.toml` that they were read from is trusted on this machine.
     pub trusted: bool,
 }
 
@@ -172,14 +172,14 @@ impl Gates {
     }
 
     pub fn of_message(&self, message: &MessageView) -> Vec<&Gate> {
-        // What the office itself writes is no work of anybody's.
+        // Notices of the office are not work.
         match message.notice {
             Some(_) => Vec::new(),
             None => self.of(&message.kind, message.workflow.as_ref(), message.step.as_ref()),
         }
     }
 
-    /// Those that may not be run: their command comes from a file nobody here trusts.
+    /// The gates whose command may not run because it comes from a file that is not trusted on this machine.
     pub fn untrusted<'g>(&self, gates: &[&'g Gate]) -> Vec<&'g Gate> {
         gates.iter().copied().filter(|gate| !self.may_run(gate)).collect()
     }
@@ -188,7 +188,7 @@ impl Gates {
         gate.program.is_none() || gate.source == Source::Machine || self.trusted
     }
 
-    /// Those that every message of one of these types must pass; of no type given, every message at all.
+    /// The gates that every message of these types must pass. Without types: the gates of every message.
     pub fn of_all(&self, types: &[TypeName]) -> Vec<&Gate> {
         let is_for_all = |gate: &&Gate| {
             let whatever_step = gate.workflow.is_none() && gate.step.is_none();
@@ -199,7 +199,7 @@ impl Gates {
     }
 }
 
-/// The folder commands run in: that of `poste.toml`.
+/// The folder of `poste.toml`, which commands run in.
 fn folder_of(config: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new(".")).to_owned()
 }

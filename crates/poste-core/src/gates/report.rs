@@ -1,4 +1,4 @@
-//! What gates found, and what it means.
+//! The findings of gates.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,11 +7,11 @@ use crate::log::{Content, GateResult, GateVerdict, MessageNo, Position};
 use crate::secrets;
 use crate::text::Label;
 
-/// What the gates of one message found.
+/// The findings of the gates of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     pub number: MessageNo,
-    /// Every gate was passed.
+    /// Every gate passed.
     pub passed: bool,
     pub gates: Vec<GateReport>,
 }
@@ -23,17 +23,17 @@ pub struct GateReport {
     pub checks: Vec<CheckReport>,
 }
 
-/// One thing that was looked at.
+/// One check of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckReport {
-    /// As in the file: `exists`, `not_empty`, `command` …
+    /// Its key in the configuration: `exists`, `not_empty`, `command` …
     pub check: &'static str,
-    /// Of which file.
+    /// The file that was checked.
     pub artifact: Option<String>,
     pub passed: bool,
-    /// Why not.
+    /// Why it failed.
     pub reason: Option<String>,
-    /// What a command wrote: its beginning and its end.
+    /// The beginning and end of the command's output.
     pub output: Option<String>,
     pub duration_ms: Option<u64>,
 }
@@ -50,7 +50,7 @@ impl CheckReport {
         }
     }
 
-    /// The last line a command wrote, which mostly says what is wrong.
+    /// The last line of a command's output, which usually says what is wrong.
     fn last_words(&self) -> String {
         const CHARS_MAX: usize = 160;
         let lines = self.output.as_deref().unwrap_or_default().lines();
@@ -59,7 +59,7 @@ impl CheckReport {
         format!(" ({cut}{})", if cut.len() < last.len() { "…" } else { "" })
     }
 
-    /// In one line.
+    /// The check as one line.
     pub fn text(&self) -> String {
         let of = self.artifact.as_ref().map(|artifact| format!(" of {artifact}")).unwrap_or_default();
         match &self.reason {
@@ -80,7 +80,7 @@ impl GateReport {
     }
 }
 
-/// How much of all outputs together goes into a record.
+/// The maximum size of all outputs together in a record.
 const OUTPUT_BYTES_MAX: usize = 48 * 1024;
 
 impl Report {
@@ -88,7 +88,7 @@ impl Report {
         Self { number, passed: gates.iter().all(|gate| gate.passed), gates }
     }
 
-    /// In one line: the names of what was passed, or the first reason of each gate that was not.
+    /// One line: the names of the gates if all passed, or the first reason of each gate that failed.
     pub fn summary(&self) -> String {
         if self.passed {
             let names: Vec<&str> = self.gates.iter().map(|gate| gate.name.as_str()).collect();
@@ -102,7 +102,7 @@ impl Report {
         reasons.collect::<Vec<_>>().join("; ")
     }
 
-    /// Everything, for people.
+    /// The full report, for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut room = OUTPUT_BYTES_MAX;
@@ -112,7 +112,7 @@ impl Report {
                 text.push_str(&format!("  {} {}\n", if check.passed { "ok    " } else { "failed" }, check.text()));
                 let Some(output) = check.output.as_deref().filter(|output| !output.is_empty()) else { continue };
                 if output.len() > room {
-                    text.push_str("    | (its output is left out: there is too much of it)\n");
+                    text.push_str("    | (output omitted: too long)\n");
                     continue;
                 }
                 room -= output.len();
@@ -124,8 +124,8 @@ impl Report {
         text
     }
 
-    /// What goes into the record: the summary, and everything. What looks like a secret is what a command printed; it
-    /// is left out, since it could only be redacted later.
+    /// The content of the record: the summary and the full report. If it looks like it contains a secret, the outputs
+    /// of commands are left out, because a record can only be redacted afterwards.
     pub fn content(&self) -> Content {
         let of = |report: &Self| Content {
             summary: Some(report.summary()),
@@ -138,16 +138,13 @@ impl Report {
         }
         let mut without = self.clone();
         for check in without.gates.iter_mut().flat_map(|gate| &mut gate.checks) {
-            check.output = check.output.as_ref().map(|_| "(left out: it looks like it carries a secret)".to_owned());
+            check.output = check.output.as_ref().map(|_| "(omitted: it may contain a secret)".to_owned());
         }
         let content = of(&without);
         match secrets::find(&content).is_empty() {
             true => content,
-            // Even a name or a reason does. Which gates failed is in the header.
-            false => Content {
-                summary: Some("left out: it looks like it carries a secret".to_owned()),
-                ..Content::default()
-            },
+            // A name or a reason looks like a secret too. The header still says which gates failed.
+            false => Content { summary: Some("omitted: it may contain a secret".to_owned()), ..Content::default() },
         }
     }
 

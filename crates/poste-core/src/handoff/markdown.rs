@@ -1,4 +1,4 @@
-//! A handoff for people. What agents wrote stands in quotes or in one line of a list: no text of theirs can look like a
+//! A handoff as Markdown, for people. Text from agents is quoted or put on one line of a list, so it cannot look like a
 //! heading, a ticked box or a signature of this document.
 
 use std::fmt::Write;
@@ -9,25 +9,25 @@ use crate::store::tables::HandoffState;
 use crate::time::length;
 use crate::views::{Decision, HandoffView};
 
-/// Without characters that control a terminal or turn text around.
+/// Replaces characters that control a terminal or reverse text.
 pub(crate) fn plain(text: &str) -> String {
     let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let shown = |c: char| if (c.is_control() && !matches!(c, '\n' | '\t')) || is_hidden(c) { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Somebody's words in one line. HTML would be taken as such in the middle of a line too.
+/// An agent's text on one line. `<` is escaped because HTML is also recognised in the middle of a line.
 fn one_line(text: &str) -> String {
     let words = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     words.replace('<', "&lt;")
 }
 
-/// Somebody's words, in as many lines as they have.
+/// An agent's text as a quote, line by line.
 fn quote(text: &str) -> String {
     plain(text.trim_end()).lines().map(|line| format!("> {}\n", line.replace('<', "&lt;"))).collect()
 }
 
-/// A name or a command, as it is. Backquotes in it would end it.
+/// A name or a command as inline code. Backquotes in it cannot end it.
 fn code(text: &str) -> String {
     let text = plain(text).replace(['\n', '\t'], " ");
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -38,7 +38,7 @@ fn code(text: &str) -> String {
     }
 }
 
-/// Output of a program, in a fence it cannot close.
+/// The output of a program, in a fence it cannot close.
 fn fenced(text: &str) -> String {
     let text = plain(text.trim_end());
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -64,7 +64,7 @@ pub(super) fn package(package: &Package) -> String {
         links(&mut out, &package.contexts);
     }
     if !package.checks.is_empty() {
-        out.push_str("\n## To be checked\n\n");
+        out.push_str("\n## Checks\n\n");
         boxes(&mut out, package, &[]);
     }
     commands(&mut out, package);
@@ -85,7 +85,7 @@ fn links(out: &mut String, contexts: &[ContextLink]) {
     for link in contexts {
         let version = match link.version {
             Some(version) => format!("version {version}"),
-            None => "there was no such context when this was made".to_owned(),
+            None => "no such context when the handoff was created".to_owned(),
         };
         let _ = writeln!(out, "- {}: {version}", code(&link.name));
     }
@@ -102,14 +102,14 @@ fn commands(out: &mut String, package: &Package) {
     if package.verify.is_empty() {
         return;
     }
-    out.push_str("\n## To be run\n\n");
+    out.push_str("\n## Commands to run\n\n");
     for (number, command) in (1..).zip(&package.verify) {
         let limit = length(i64::try_from(command.timeout_ms).unwrap_or(i64::MAX));
-        let _ = writeln!(out, "{number}. {} (within {limit})", code(&command.line()));
+        let _ = writeln!(out, "{number}. {} (timeout {limit})", code(&command.line()));
     }
 }
 
-/// The body of the message that answers one.
+/// The body of the message that answers a handoff.
 pub(super) fn answer(answer: &HandoffAnswer, package: Option<&Package>) -> String {
     let mut out = String::new();
     if let Some(notes) = &answer.notes {
@@ -124,7 +124,7 @@ pub(super) fn answer(answer: &HandoffAnswer, package: Option<&Package>) -> Strin
     }
     runs(&mut out, "Commands", &answer.verified);
     not_run(&mut out, answer, package);
-    runs(&mut out, "Gates of the receiver", &answer.gates);
+    runs(&mut out, "The receiver's gates", &answer.gates);
     changes(&mut out, &answer.changed);
     out.trim_start().to_owned()
 }
@@ -144,7 +144,7 @@ fn runs(out: &mut String, title: &str, results: &[RunResult]) {
     }
 }
 
-/// What an override went without.
+/// The commands that an override skipped.
 fn not_run(out: &mut String, answer: &HandoffAnswer, package: Option<&Package>) {
     let Some(package) = package.filter(|package| package.verify.len() > answer.verified.len()) else { return };
     out.push_str("\n### Commands that were not run\n\n");
@@ -157,7 +157,7 @@ fn changes(out: &mut String, changed: &[FileProblem]) {
     if changed.is_empty() {
         return;
     }
-    out.push_str("\n### No longer as it was handed over\n\nThe copies in the package are.\n\n");
+    out.push_str("\n### Changed since the handoff\n\nThe copies in the package are unchanged.\n\n");
     for file in changed {
         let _ = writeln!(out, "- {}: {}", code(&file.path), one_line(&file.what));
     }
@@ -211,7 +211,7 @@ fn files(out: &mut String, view: &HandoffView) {
     }
 }
 
-/// Who said what about it. Only the log writes under a line like this one.
+/// The decision. Only text from the log comes after a horizontal rule like this one.
 fn signature(out: &mut String, view: &HandoffView, decision: &Decision) {
     let word = match view.state {
         HandoffState::Accepted => "Accepted",
@@ -226,7 +226,7 @@ fn signature(out: &mut String, view: &HandoffView, decision: &Decision) {
         Some(said) => {
             let _ = write!(out, "\n{}", answer(said, view.package.as_ref()));
         }
-        None if decision.words_gone => out.push_str("\n(the words are no longer here)\n"),
+        None if decision.words_gone => out.push_str("\n(the text is no longer here)\n"),
         None => {}
     }
     if let Some(reason) = &decision.reason {
@@ -241,10 +241,10 @@ pub(super) fn contexts(view: &HandoffView) -> String {
         None => {
             let _ = writeln!(out, "({})", view.missing_words());
         }
-        Some(package) if package.contexts.is_empty() => out.push_str("None is named.\n"),
+        Some(package) if package.contexts.is_empty() => out.push_str("None.\n"),
         Some(package) => {
             links(&mut out, &package.contexts);
-            out.push_str("\nRead one: `poste context show NAME`, as it was then: `--at VERSION`.\n");
+            out.push_str("\nTo read one: `poste context show NAME`. For the version above, add `--at VERSION`.\n");
         }
     }
     out
@@ -259,7 +259,7 @@ pub(super) fn checklist(view: &HandoffView) -> String {
         }
         Some(package) => {
             if package.checks.is_empty() {
-                out.push_str("There is nothing to be checked.\n");
+                out.push_str("Nothing to check.\n");
             }
             let accepted = view.decision.as_ref().filter(|_| view.state == HandoffState::Accepted);
             boxes(&mut out, package, accepted.map(|decision| decision.checked.as_slice()).unwrap_or_default());

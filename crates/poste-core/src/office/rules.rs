@@ -1,6 +1,6 @@
-//! Rules that this machine's files set for proposals: payloads must fit their schemas, and gates must be passed by
-//! claiming. No record contains these files, so the fold cannot enforce them. They are enforced here, for every
-//! surface.
+//! Rules for proposals from this machine's configuration: payloads must fit their schemas, and a message must pass its
+//! gates when it is claimed. The configuration is in no record, so the fold cannot enforce these rules. They are
+//! enforced here, for every surface.
 
 use super::Office;
 use crate::error::Error;
@@ -93,7 +93,7 @@ fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
         // A rejection accepts nothing. An override records its reason.
         Intent::HandoffReject(_) => None,
         Intent::HandoffAccept(accept) if accept.overridden => None,
-        // Whatever the decision is: a message that did not pass its gates must not be decided at all.
+        // Approved or denied: a message that did not pass its gates must not be decided at all.
         Intent::ApprovalAnswer(answer) => Some((answer.mail.reply_to?, None)),
         other => {
             let ends = other.mail()?.ends.as_ref().filter(|ends| ends.how == EndsHow::Replied)?;
@@ -105,7 +105,7 @@ fn ending(intent: &Intent) -> Option<(MessageNo, Option<Position>)> {
 fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<Option<Rejection>, Error> {
     let Some((number, token)) = ending(&proposal.intent) else { return Ok(None) };
     let Some(message) = tables.message(number)?.filter(|message| message.notice.is_none()) else { return Ok(None) };
-    // For a message that asks for work, an ack is a mark and does not end it.
+    // For a message that asks for work, an ack is only a mark and does not end it.
     if matches!(proposal.intent, Intent::Ack(_)) && message.work {
         return Ok(None);
     }
@@ -130,9 +130,9 @@ fn unpassed(tables: &Tables<'_>, gates: &Gates, proposal: &Proposal) -> Result<O
                 format!("message {number} has gates to pass ({names}), which are run when it is claimed")
             }
             fold::Unpassed::Claimed => format!("message {number} has not passed its gates ({names}) under this claim"),
-            fold::Unpassed::Elsewhere => format!(
-                "message {number} has gates to pass ({names}), which are run when whoever it was sent to claims it"
-            ),
+            fold::Unpassed::Elsewhere => {
+                format!("message {number} has gates to pass ({names}), which are run when its recipient claims it")
+            }
         };
         Rejection { code: Code::GateNotPassed, reason }
     }))
@@ -150,7 +150,7 @@ fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, E
     let data = document.and_then(|document| document.data.as_deref());
     if brings_data != data.is_some() {
         return refused(format!(
-            "the change of context {name} says it brings data and does not, or the other way round"
+            "the change of context {name} announces data without having any, or has data without announcing it"
         ));
     }
     let own = document.and_then(|document| document.schema.clone());
@@ -164,7 +164,7 @@ fn unfit_data(store: &Store, proposal: &Proposal) -> Result<Option<Rejection>, E
         (Some(own), _) => own,
         (None, Some(context)) if context.has_schema => match crate::views::context_schema(store, &context)? {
             Some(schema) => schema,
-            None => return refused(format!("the schema of context {name} was redacted: nothing can be checked")),
+            None => return refused(format!("the data cannot be checked: the schema of context {name} was redacted")),
         },
         (None, _) => return Ok(None),
     };

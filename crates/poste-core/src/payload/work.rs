@@ -1,42 +1,43 @@
-//! How much work a payload schema makes, counted before it is done.
+//! Counts how much work it is to check a payload against a schema, before doing it.
 //!
-//! A few lines of schema can ask for more checks than any machine can do: each level of `anyOf` with two references
-//! doubles them, and so does a reference back to the whole with each level of a payload. The validator has no limit of
-//! its own, so the way it would take is walked beforehand, as if every branch were taken, and given up after so many
-//! steps. References of a schema to itself are fine as long as they lead deeper into the payload.
+//! A few lines of schema can require more checks than any machine can do: each level of `anyOf` with two references
+//! doubles them, and so does a reference back to the root with each level of a payload. The validator has no limit of
+//! its own, so its path is walked beforehand as if every branch were taken, up to a maximum number of steps. A schema
+//! may refer to itself as long as the reference leads deeper into the payload.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Checks of one payload. The largest payload there can be, against a plain schema, needs half of them.
+/// Maximum number of checks for one payload. The largest possible payload needs half of it with a plain schema.
 pub(super) const STEPS_MAX: u64 = 20_000_000;
-/// Checks of one single value, with all its alternatives and references; and those whose failures are all gathered to
-/// say what is wrong, at about a kilobyte each.
+/// Maximum number of checks for one value, with all its alternatives and references. Also the maximum for which all
+/// failures are collected for an error message, at about a kilobyte each.
 pub(super) const STEPS_EACH_MAX: u64 = 100_000;
-/// References and alternatives inside each other, down to the last value of a payload: the validator recurses.
+/// Maximum nesting of references and alternatives, down to the deepest value of a payload, because the validator
+/// recurses.
 const DEPTH_MAX: usize = 1_000;
 
-/// What checking a payload takes at most.
+/// The maximum number of steps to check a payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Steps {
     pub(super) all: u64,
-    /// The most below one `anyOf` or `oneOf`: if it fails, every failure in it is gathered.
+    /// The maximum below one `anyOf` or `oneOf`. If it fails, every failure in it is collected.
     pub(super) in_one_choice: u64,
 }
 
-/// The parts of a schema that apply others.
+/// The subschemas of a schema, and how they apply each other.
 #[derive(Debug)]
 pub(super) struct Work {
     nodes: Vec<Node>,
-    /// For each node, the steps for a value that has nothing in it.
+    /// For each node, the steps for a value that contains no others.
     each: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Node {
     weight: u64,
-    /// `unevaluatedProperties` and its like go through everything else again to see what it looked at.
+    /// `unevaluatedProperties` and the like run everything else again to find out what it evaluated.
     passes: u64,
     is_choice: bool,
     has_pattern: bool,
@@ -52,7 +53,7 @@ struct Node {
 }
 
 impl Work {
-    /// Why a schema cannot be used, if the work it makes has no bound, or none that can be known.
+    /// An error if the work has no bound, or none that can be computed.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let mut reader = Reader::new(schema)?;
         let mut nodes = Vec::new();
@@ -75,7 +76,7 @@ impl Work {
             return Err("it refers to itself without going deeper into the payload".to_owned());
         }
         if depth > DEPTH_MAX {
-            return Err(format!("more than {DEPTH_MAX} references or alternatives are inside each other"));
+            return Err(format!("more than {DEPTH_MAX} references or alternatives are nested inside each other"));
         }
         open[node] = true;
         let mut sum = 0_u64;
@@ -87,21 +88,21 @@ impl Work {
         let steps = sum.saturating_mul(passes).saturating_add(weight);
         if steps > STEPS_EACH_MAX {
             return Err(format!(
-                "with all its references, one value would have to be checked more than {STEPS_EACH_MAX} times"
+                "with all references, one value would have to be checked more than {STEPS_EACH_MAX} times"
             ));
         }
         self.each[node] = steps;
         Ok(steps)
     }
 
-    /// Nothing if it is too much.
+    /// `None` if there are too many.
     pub(super) fn steps(&self, payload: &Value) -> Option<Steps> {
         let mut walk = Walk { work: self, steps: Steps::default(), in_choice: false };
         walk.node(0, payload, 0).then_some(walk.steps)
     }
 }
 
-/// Goes where the validator might go. Each part says whether there is room for more.
+/// Walks every path the validator might take. Each method returns whether the limits are still met.
 struct Walk<'a> {
     work: &'a Work,
     steps: Steps,
@@ -163,7 +164,7 @@ impl Walk<'_> {
 struct Reader<'a> {
     root: &'a Value,
     anchors: BTreeMap<&'a str, &'a Value>,
-    /// Parts in the order they were found, and the place of each in it.
+    /// Subschemas in the order in which they were found, and the index of each.
     found: Vec<&'a Value>,
     known: BTreeMap<*const Value, usize>,
 }
@@ -176,7 +177,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Anchors, and what would make references mean something else than what they say.
+    /// Collects anchors, and refuses what would change the meaning of references.
     fn look_for_names(&mut self, value: &'a Value, is_root: bool) -> Result<(), String> {
         let below: Vec<&Value> = match value {
             Value::Object(members) => members.values().collect(),
@@ -184,16 +185,16 @@ impl<'a> Reader<'a> {
             _ => return Ok(()),
         };
         if let Some(key) = ["$id", "$schema"].into_iter().find(|key| !is_root && value[key].is_string()) {
-            return Err(format!("only the whole of it may have {key}, and one of its parts has one"));
+            return Err(format!("only the root may have {key}, but a subschema has one"));
         }
         let is_draft_4 = self.root["$schema"].as_str().is_some_and(|draft| draft.contains("draft-04"));
         if !is_root && is_draft_4 && value["id"].is_string() {
-            return Err("only the whole of it may have an id, and one of its parts has one".to_owned());
+            return Err("only the root may have an id, but a subschema has one".to_owned());
         }
         for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(|key| value[key].as_str()) {
             let other = self.anchors.insert(anchor, value);
             if other.is_some_and(|other| !std::ptr::eq(other, value)) {
-                return Err(format!("two of its parts have the anchor {anchor:?}"));
+                return Err(format!("two subschemas have the anchor {anchor:?}"));
             }
         }
         below.into_iter().try_for_each(|value| self.look_for_names(value, false))
@@ -222,7 +223,7 @@ impl<'a> Reader<'a> {
         members.map(|(name, value)| (name.as_str(), self.place(value))).collect()
     }
 
-    /// What is malformed is passed by: the validator will say what is wrong with it.
+    /// Skips what is malformed: the validator reports it.
     fn read(&mut self, schema: &'a Value) -> Result<Node, String> {
         let mut node = Node { weight: 1, passes: 1, ..Node::default() };
         let Value::Object(schema) = schema else { return Ok(node) };
@@ -260,13 +261,13 @@ impl<'a> Reader<'a> {
         node.is_choice = schema.contains_key("anyOf") || schema.contains_key("oneOf");
         node.has_pattern = schema.contains_key("pattern");
         if schema.contains_key("unevaluatedProperties") || schema.contains_key("unevaluatedItems") {
-            // One to check, one to see what was looked at, and one for what that looks at in turn.
+            // One to check, one to find out what was evaluated, and one for what that evaluates in turn.
             node.passes = 3;
         }
         Ok(node)
     }
 
-    /// The part a reference leads to. Without names of their own for its parts, all of them lead from the whole.
+    /// The subschema a reference points to. Subschemas have no ids of their own, so all references start at the root.
     fn target(&self, reference: &str) -> Option<&'a Value> {
         let id = self.root["$id"].as_str().or(self.root["id"].as_str()).unwrap_or_default().trim_end_matches('#');
         let own = if reference.starts_with('#') { reference } else { reference.strip_prefix(id).unwrap_or(reference) };
@@ -279,9 +280,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) const OUTSIDE: &str = "it refers to something outside of itself; put that under $defs";
+pub(super) const OUTSIDE: &str = "it refers to something outside the schema; put that under $defs";
 
-/// How many values there are in a value.
+/// The number of values in a value, including itself.
 fn size(value: &Value) -> u64 {
     1 + match value {
         Value::Object(members) => members.values().map(size).sum(),
@@ -365,7 +366,7 @@ mod tests {
         let draft = "http://json-schema.org/draft-04/schema#";
         assert!(refused(json!({"$schema": draft, "items": {"id": "b.json"}})).contains("an id"));
         assert!(
-            refused(json!({"items": {"$anchor": "a"}, "not": {"$dynamicAnchor": "a"}})).contains("two of its parts")
+            refused(json!({"items": {"$anchor": "a"}, "not": {"$dynamicAnchor": "a"}})).contains("two subschemas have")
         );
         Work::of(&json!({"properties": {"$id": {}, "id": {"const": {"id": "1"}}}})).unwrap();
     }

@@ -93,7 +93,7 @@ pub fn refold_until(source: &Store, until: Position, progress: impl FnMut(Positi
 }
 
 /// Like [`refold_until`], with the indexes that views need.
-pub fn refold_to_look_at(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
+pub fn refold_for_reading(source: &Store, until: Position, progress: impl FnMut(Position)) -> Result<Store, Error> {
     fold_anew(source, until, progress, |tables| tables.needs_all())
 }
 

@@ -67,7 +67,7 @@ pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
 pub use policy::{PolicyStanding, has_proposed_policy, own_types, policy_standing};
-pub use pressing::{Heard, neglected, unheard};
+pub use pressing::{Heard, unhandled, unreported};
 pub use records::{
     IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, sealed, why_id, why_message,
 };
@@ -88,8 +88,8 @@ pub use roster::{
     nearest_agents, roster, topics, types,
 };
 pub use runs::{
-    HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, began_by, first_message, holds,
-    last_start, later, latest_ends, latest_runs, printed, queued, run, running, runs_of, spent, startable,
+    HoldView, Later, RunEndView, RunView, Startable, WhyLater, all_holds, all_running, chain_started_by, first_message,
+    holds, last_start, later, latest_ends, latest_runs, printed, queued, run, running, runs_of, spent, startable,
     startable_by_clock, starts_since, undone,
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};

@@ -27,7 +27,7 @@ impl Origin {
     }
 
     /// For people, after the name of the actor. Empty for the command line of this machine.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         let via = self.via.known().filter(|via| *via != Via::Cli);
         let via = via.map(|via| format!(" via {via}")).unwrap_or_default();
         if self.elsewhere { format!("{via} on {}", self.machine) } else { via }

@@ -22,7 +22,13 @@ pub struct Heard {
 /// Mail that a running session is notified of, and an idle one is woken for: it does not wait for the next session, can
 /// be taken now, and was neither shown to this session nor reported to it. By priority; without a cursor there may be
 /// more.
-pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, limit: usize) -> Result<NewMail, Error> {
+pub fn unreported(
+    store: &Store,
+    agent: &Agent,
+    session: &Session,
+    heard: &Heard,
+    limit: usize,
+) -> Result<NewMail, Error> {
     let query = NewsQuery {
         session: Some(session.clone()),
         urgencies: Urgency::SOON.to_vec(),
@@ -36,7 +42,7 @@ pub fn unheard(store: &Store, agent: &Agent, session: &Session, heard: &Heard, l
 }
 
 /// Urgent mail that can be taken now and was neither acked nor answered, by priority; at most `limit`.
-pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> Result<Vec<InboxLine>, Error> {
+pub fn unhandled(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> Result<Vec<InboxLine>, Error> {
     store.view(|tables| {
         let mut found = Vec::new();
         for address in agent.addresses() {
@@ -44,7 +50,7 @@ pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> 
                 "address = ?1 AND state = 0 AND ready = 1 ORDER BY rank, message",
                 [&address],
                 limit,
-                |message, delivery| inbox::is_for(agent, message, delivery) && is_neglected(message, delivery),
+                |message, delivery| inbox::is_for(agent, message, delivery) && is_unhandled(message, delivery),
             )?);
         }
         found.sort_by_key(|(message, delivery)| (std::cmp::Reverse(delivery.priority), message.number));
@@ -55,7 +61,7 @@ pub fn neglected(store: &Store, agent: &Agent, limit: usize, now: Timestamp) -> 
 }
 
 /// An ack or answer by any member of a group counts.
-fn is_neglected(message: &Message, delivery: &Delivery) -> bool {
+fn is_unhandled(message: &Message, delivery: &Delivery) -> bool {
     let presses = message.urgency == Urgency::Now || delivery.priority == Priority::Urgent;
     presses && delivery.state == State::Pending && delivery.acked_at.is_none() && delivery.answer.is_none()
 }

@@ -200,7 +200,7 @@ pub fn why_reservation(store: &Store, number: ReservationNo) -> Result<Option<Re
         let Some((reservation, ended)) = found else { return Ok(None) };
         let renewed = reservation.renewed;
         let reservation = view(store, reservation, ended)?;
-        let how = if reservation.shared { "shared" } else { "alone" };
+        let how = if reservation.shared { "shared" } else { "exclusive" };
         let why = reservation.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let why = if reservation.redacted { ": redacted" } else { &why };
         let mut lines = vec![line(store, reservation.position, format!("reserved, {how}{why}"))?];

@@ -326,7 +326,7 @@ pub fn runs_of(store: &Store, message: MessageNo) -> Result<Vec<RunView>, Error>
 }
 
 /// The sender of the message at the beginning of a chain of runs.
-pub fn began_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error> {
+pub fn chain_started_by(store: &Store, message: MessageNo) -> Result<Option<Name>, Error> {
     // Longer than any chain that is allowed to continue.
     const CHAIN_MAX: usize = 1_000;
     let tables = store.tables()?;

@@ -124,7 +124,7 @@ pub enum Progress {
 #[derive(Debug, Clone, Default)]
 pub struct Refreshed {
     /// Why the existing index was discarded.
-    pub anew: Option<String>,
+    pub rebuilt: Option<String>,
     /// The folder is not writable, so the index was made for this search only.
     pub borrowed: bool,
     /// Messages that are partly unreadable: a blob or an archive is damaged. The rest of them can be found.
@@ -144,7 +144,7 @@ pub fn search(
         let (index, start) = Index::open(store)?;
         match start {
             Start::Found | Start::New => {}
-            Start::Anew(why) => refreshed.anew = Some(why),
+            Start::Rebuilt(why) => refreshed.rebuilt = Some(why),
             Start::Borrowed => refreshed.borrowed = true,
         }
         let answer = refresh(store, &index, &mut refreshed, &mut progress)
@@ -154,7 +154,7 @@ pub fn search(
             _ if tries_left > 0 && !index.is_current() => {}
             // Damage shows only when it is read. The index is only a cache.
             Err(error) if tries_left > 0 && is_damage(&error) && !refreshed.borrowed => {
-                refreshed.anew = Some(DAMAGED.to_owned());
+                refreshed.rebuilt = Some(DAMAGED.to_owned());
                 drop(index);
                 store.path().map(forget).transpose()?;
             }

@@ -58,7 +58,7 @@ impl std::fmt::Display for Problem {
 
 impl VerifyReport {
     /// All problems in one line; empty if the office is sound.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         self.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 

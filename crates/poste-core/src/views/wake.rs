@@ -249,7 +249,7 @@ pub fn waiting_mail(store: &Store, name: &Name, limit: usize) -> Result<Vec<Wait
 /// sessions, this takes one index lookup.
 pub fn to_ring(store: &Store, number: MessageNo, address: &Address) -> Result<Vec<Sleeper>, Error> {
     let tables = store.tables()?;
-    if !tables.somebody_runs()? {
+    if !tables.has_live_session()? {
         return Ok(Vec::new());
     }
     let Some(message) = tables.message(number)? else { return Ok(Vec::new()) };

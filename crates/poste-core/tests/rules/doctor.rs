@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use poste_core::doctor::{Finding, Mended, Report, Request, Severity, examine, mend};
+use poste_core::doctor::{Finding, Mended, Report, Request, Severity, apply_fixes, examine};
 use poste_core::fold::{Action, Code};
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Send};
@@ -56,7 +56,7 @@ fn assert_content(desk: &Desk) {
 /// Mends, and everything could be mended.
 #[track_caller]
 fn mended(desk: &Desk) -> Vec<Mended> {
-    let done = mend(&desk.place, &look(desk), &mut |_| {});
+    let done = apply_fixes(&desk.place, &look(desk), &mut |_| {});
     assert!(!done.is_empty() && done.iter().all(|mended| mended.failed.is_none()), "{done:#?}");
     done
 }
@@ -173,7 +173,7 @@ fn what_a_link_leads_to_is_told_and_not_touched() {
     set_mode(&outside, 0o644);
     std::os::unix::fs::symlink(&outside, desk.place.path.join("search.db")).unwrap();
     assert!(!only(&desk, Severity::Warning, "link").fixable);
-    assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty());
+    assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty());
     assert_eq!(mode(&outside), 0o644);
 }
 
@@ -280,7 +280,7 @@ fn an_archive_that_was_named_since_it_was_looked_at_stays() {
     let report = look(&desk);
     assert_eq!(report.findings[0].check, "orphans");
     accepted(desk.propose_archive("ann", &archive));
-    mend(&desk.place, &report, &mut |_| {});
+    apply_fixes(&desk.place, &report, &mut |_| {});
     assert!(desk.place.path.join("archive").join(&archive.file).exists());
     desk.office.discard_archive(&archive).unwrap();
     assert!(desk.place.path.join("archive").join(&archive.file).exists(), "a record names it");
@@ -311,7 +311,7 @@ fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
         make_old(&path, HOUR + SECOND);
         let found = only(&desk, Severity::Problem, "orphans");
         assert!(!found.fixable && found.what.contains(&archive.file), "{found:?}");
-        assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty());
+        assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty());
     }
     // And one that came to hold more between looking and mending.
     fs::write(&path, &text).unwrap();
@@ -320,7 +320,7 @@ fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
     assert!(report.findings[0].fixable);
     fs::write(&path, text.replace("hello", "hullo")).unwrap();
     make_old(&path, HOUR + SECOND);
-    mend(&desk.place, &report, &mut |_| {});
+    apply_fixes(&desk.place, &report, &mut |_| {});
     assert!(path.exists());
 }
 
@@ -386,7 +386,7 @@ fn a_blob_that_was_named_since_it_was_looked_at_stays() {
     let report = look(&desk);
     assert_eq!(report.findings[0].check, "orphans");
     accepted(desk.say("ann", attached(digest), None));
-    mend(&desk.place, &report, &mut |_| {});
+    apply_fixes(&desk.place, &report, &mut |_| {});
     assert!(blobs.has(&digest), "a record names it now");
     assert_content(&desk);
 }
@@ -420,7 +420,7 @@ fn damaged_and_missing_blobs_are_problems() {
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is damaged"));
     fs::remove_file(&blob).unwrap();
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is missing"));
-    assert!(mend(&desk.place, &look(&desk), &mut |_| {}).is_empty(), "that cannot be mended");
+    assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty(), "that cannot be mended");
 }
 
 // ── The lock and the write-ahead log ─────────────────────────────────────────────────────────────────────────
@@ -461,7 +461,7 @@ fn a_write_ahead_log_that_a_reader_keeps_from_being_emptied_is_told() {
         accepted(desk.say("ann", Intent::Send(letter("bob", "message")), Some(content)));
     }
     assert_eq!(found(&desk, "wal").len(), 1);
-    let tried = mend(&desk.place, &look(&desk), &mut |_| {});
+    let tried = apply_fixes(&desk.place, &look(&desk), &mut |_| {});
     assert!(tried[0].failed.is_some(), "the reader is still there: {tried:?}");
     reader.execute_batch("COMMIT").unwrap();
     mended(&desk);
@@ -678,7 +678,7 @@ fn a_lease_that_is_over_and_not_recorded_is_recorded() {
     desk.clock.pass(5 * MINUTE);
     assert!(only(&desk, Severity::Warning, "claim").what.contains("ended 4m ago"));
     let mut actions = Vec::new();
-    let done = mend(&desk.place, &look(&desk), &mut |office| actions.extend(office.take_actions()));
+    let done = apply_fixes(&desk.place, &look(&desk), &mut |office| actions.extend(office.take_actions()));
     assert!(done.len() == 1 && done[0].failed.is_none(), "{done:#?}");
     assert_eq!(desk.state(number), State::Pending);
     let told = Action::Ring { message: desk.last_message(), address: "ann".parse().unwrap() };

@@ -374,7 +374,7 @@ fn a_claim_of_types_takes_the_best_of_them_and_leaves_the_rest() {
     let both = ["directive", "question"];
     refused(taken(&mut desk, "cy", of_types(&both, 9)), Code::NothingToClaim); // its own is not for it
     let why = refused(taken(&mut desk, "bob", of_types(&["proposal"], 1)), Code::NothingToClaim);
-    assert_eq!(why, "nothing of that type waits for bob");
+    assert_eq!(why, "nothing of that type to claim for bob");
     assert_eq!(accepted(taken(&mut desk, "bob", of_types(&["directive"], 1))), [first]);
     let rest = accepted(taken(&mut desk, "bob", of_types(&both, 9)));
     assert_eq!(rest.iter().collect::<std::collections::BTreeSet<_>>(), [&second, &shared, &question].into());

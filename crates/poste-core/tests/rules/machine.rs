@@ -124,5 +124,5 @@ fn a_repeat_by_another_way_is_the_same_proposal() {
         views::track(desk.office.store(), poste_core::MessageNo(1), desk.office.now().unwrap()).unwrap().unwrap();
     let origin = track.origin.unwrap();
     assert_eq!((origin.via, &origin.machine), (Via::Cli, desk.office.machine().unwrap()));
-    assert_eq!(origin.told(), "", "people are not told of what goes without saying");
+    assert_eq!(origin.text(), "", "people are not told of what goes without saying");
 }

@@ -7,17 +7,17 @@ use poste_core::{MessageNo, Position};
 
 use crate::common::*;
 
-fn unheard(desk: &Desk, who: &str, heard: &Heard) -> Vec<MessageNo> {
+fn unreported(desk: &Desk, who: &str, heard: &Heard) -> Vec<MessageNo> {
     let (name, session) = who.split_once('/').expect("a session");
     let agent = desk.office.agent(&name.parse().expect("a name")).expect("read").expect("registered");
     let session = session.parse().expect("a session");
-    let mail = views::unheard(desk.office.store(), &agent, &session, heard, 10).expect("read");
+    let mail = views::unreported(desk.office.store(), &agent, &session, heard, 10).expect("read");
     mail.messages.into_iter().map(|message| message.number).collect()
 }
 
-fn neglected(desk: &Desk, who: &str) -> Vec<MessageNo> {
+fn unhandled(desk: &Desk, who: &str) -> Vec<MessageNo> {
     let agent = desk.office.agent(&who.parse().expect("a name")).expect("read").expect("registered");
-    let lines = views::neglected(desk.office.store(), &agent, 10, desk.now()).expect("read");
+    let lines = views::unhandled(desk.office.store(), &agent, 10, desk.now()).expect("read");
     lines.into_iter().map(|line| line.number).collect()
 }
 
@@ -29,17 +29,17 @@ fn heard(numbers: &[MessageNo]) -> Heard {
 fn a_session_hears_of_what_does_not_wait_and_it_was_not_told_of() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let [now, turn, _] = ["alert", "directive", "progress_update"].map(|kind| desk.send("ann", "bob", kind));
-    assert_eq!(unheard(&desk, "bob/1", &Heard::default()), [now, turn]);
-    assert_eq!(unheard(&desk, "bob/1", &heard(&[now])), [turn], "it was told of one");
+    assert_eq!(unreported(&desk, "bob/1", &Heard::default()), [now, turn]);
+    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [turn], "it was told of one");
     accepted(desk.shown("bob/1", turn));
-    assert_eq!(unheard(&desk, "bob/1", &heard(&[now])), [], "and shown the other");
-    assert_eq!(unheard(&desk, "bob/2", &Heard::default()), [now, turn], "another session was not");
+    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [], "and shown the other");
+    assert_eq!(unreported(&desk, "bob/2", &Heard::default()), [now, turn], "another session was not");
     let looked = Heard { looked_until: Some(desk.head()), ..Heard::default() };
-    assert_eq!(unheard(&desk, "bob/2", &looked), []);
+    assert_eq!(unreported(&desk, "bob/2", &looked), []);
     accepted(desk.done("bob", now));
-    assert_eq!(unheard(&desk, "bob/2", &Heard::default()), [turn]);
+    assert_eq!(unreported(&desk, "bob/2", &Heard::default()), [turn]);
     let none = Heard { looked_until: Some(Position(0)), ..Heard::default() };
-    assert_eq!(unheard(&desk, "bob/2", &none), [turn]);
+    assert_eq!(unreported(&desk, "bob/2", &none), [turn]);
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn what_presses_is_neglected_until_somebody_took_note_of_it() {
     let alert = desk.send("ann", "bob", "alert");
     let later = Send { not_before: after(60_000), ..letter("bob", "alert") };
     accepted(desk.post("ann", later));
-    assert_eq!(neglected(&desk, "bob"), [urgent, alert]);
+    assert_eq!(unhandled(&desk, "bob"), [urgent, alert]);
     accepted(desk.shown("bob/1", urgent));
-    assert_eq!(neglected(&desk, "bob"), [urgent, alert], "shown is not handled");
+    assert_eq!(unhandled(&desk, "bob"), [urgent, alert], "shown is not handled");
     accepted(desk.ack("bob", urgent));
-    assert_eq!(neglected(&desk, "bob"), [alert]);
+    assert_eq!(unhandled(&desk, "bob"), [alert]);
     accepted(desk.claim("bob", alert));
-    assert_eq!(neglected(&desk, "bob"), []);
+    assert_eq!(unhandled(&desk, "bob"), []);
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn a_groups_mail_is_neglected_by_every_member_until_one_takes_it() {
     desk.register("dan", with_role("ops"));
     let [acked, claimed] = [(); 2].map(|()| desk.send("ann", "role:dev", "alert"));
     let own = desk.send("bob", "role:dev", "alert");
-    assert_eq!(neglected(&desk, "bob"), [acked, claimed], "a sender is not its own recipient");
-    assert_eq!(neglected(&desk, "cid"), [acked, claimed, own]);
-    assert_eq!(neglected(&desk, "dan"), []);
+    assert_eq!(unhandled(&desk, "bob"), [acked, claimed], "a sender is not its own recipient");
+    assert_eq!(unhandled(&desk, "cid"), [acked, claimed, own]);
+    assert_eq!(unhandled(&desk, "dan"), []);
     accepted(desk.ack("cid", acked));
     accepted(desk.claim("cid", claimed));
-    assert_eq!(neglected(&desk, "bob"), []);
-    assert_eq!(neglected(&desk, "cid"), [own]);
+    assert_eq!(unhandled(&desk, "bob"), []);
+    assert_eq!(unhandled(&desk, "cid"), [own]);
 }
 
 #[test]

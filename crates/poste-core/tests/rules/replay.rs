@@ -2,7 +2,7 @@
 
 use poste_core::Position;
 use poste_core::store::Store;
-use poste_core::store::table_digest::{digest, refold, refold_to_look_at, refold_until};
+use poste_core::store::table_digest::{digest, refold, refold_for_reading, refold_until};
 use poste_core::views;
 
 use crate::common::*;
@@ -49,7 +49,7 @@ fn a_replay_for_its_digests_has_the_indexes_it_needed_and_one_to_look_at_has_all
     assert_eq!(lacks(&desk), ["deliveries_inbox", "deliveries_message", "events_position", "messages_conversation"]);
     desk.done("bob", number).unwrap();
     assert_eq!(lacks(&desk), ["deliveries_inbox", "events_position", "messages_conversation"]);
-    let past = refold_to_look_at(desk.office.store(), desk.head(), |_| {}).unwrap();
+    let past = refold_for_reading(desk.office.store(), desk.head(), |_| {}).unwrap();
     assert_eq!(indexes(&past), indexes(desk.office.store()));
 }
 

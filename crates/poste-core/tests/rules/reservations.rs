@@ -139,7 +139,7 @@ fn a_reservation_ends_with_its_time_and_stays_known() {
     assert_eq!((past.number, past.ended.as_ref().map(|end| end.reason)), (number, Some(ReservationEnd::Expired)));
     let why = views::why_reservation(desk.office.store(), number).unwrap().unwrap();
     let lines: Vec<&str> = why.lines.iter().map(|line| line.what.as_str()).collect();
-    assert_eq!(lines[0], "reserved, alone: the new login");
+    assert_eq!(lines[0], "reserved, exclusive: the new login");
     assert!(lines[1].starts_with("expired at "), "{lines:?}");
     assert!(views::why_reservation(desk.office.store(), ReservationNo(99)).unwrap().is_none());
 }
@@ -296,7 +296,7 @@ fn a_reason_that_was_erased_is_said_to_be() {
     let held = &desk.reservations(false)[0];
     assert_eq!((held.why.as_deref(), held.redacted), (None, true));
     let why = views::why_reservation(desk.office.store(), held.number).unwrap().unwrap();
-    assert_eq!(why.lines[0].what, "reserved, alone: redacted");
+    assert_eq!(why.lines[0].what, "reserved, exclusive: redacted");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Desk {
 
     /// Why a search had to make its index anew, if it had to.
     fn made_anew(&self, words: &str) -> Option<String> {
-        self.ask_index(&query(words)).1.anew
+        self.ask_index(&query(words)).1.rebuilt
     }
 
     fn index_file(&self) -> PathBuf {
@@ -410,7 +410,7 @@ fn no_search_is_an_error_of_the_database() {
     ] {
         let Ok(words) = words.parse::<Words>() else { continue };
         let (page, refreshed) = desk.ask_index(&SearchQuery::new(words));
-        assert!(page.hits.len() <= 1 && refreshed.anew.is_none());
+        assert!(page.hits.len() <= 1 && refreshed.rebuilt.is_none());
     }
     assert_eq!(desk.find("AND NOT near"), [1]);
     assert_eq!(desk.find("\"drop table\""), [1]);

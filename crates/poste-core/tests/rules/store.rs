@@ -241,7 +241,7 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].what.contains("was committed"), "{:?}", report.problems);
     let sound = views::verify(desk.office.store(), |_| {}).unwrap();
-    assert_eq!(sound.told(), "");
+    assert_eq!(sound.summary(), "");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
     desk.verify();
     tamper(&desk.place.path.join("office.db"), "UPDATE deliveries SET attempts = 3");
     let report = views::verify(desk.office.store(), |_| {}).unwrap();
-    assert_eq!(report.told(), "table deliveries does not match the log");
+    assert_eq!(report.summary(), "table deliveries does not match the log");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::choose::{Hold, Start, choose};
-use super::facts::{Own, Rest, Scope, Starting, look_with};
+use super::facts::{Own, Rest, Scope, Starting, read_facts_with};
 use super::hold;
 use crate::notify::{self, Line, WatchOptions, Watcher};
 use crate::run::{self, NOT_TAKEN};
@@ -42,14 +42,14 @@ const REST_MS_MAX: i64 = 60_000;
 
 /// What the loop reports to its caller.
 #[derive(Debug)]
-pub enum Told<'t> {
+pub enum Report<'t> {
     Event(Event),
     /// A pass over the office is complete.
     Looked(&'t Office, &'t Runners),
 }
 
 /// Receives what the loop reports. After a pass it may say how soon it wants the next one.
-pub type Listener<'l> = dyn FnMut(Told<'_>) -> Option<Duration> + 'l;
+pub type Listener<'l> = dyn FnMut(Report<'_>) -> Option<Duration> + 'l;
 
 /// An event of the dispatcher.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -301,7 +301,7 @@ impl<'l> Dispatcher<'l> {
     }
 
     fn tell(&mut self, event: Event) {
-        (self.listener)(Told::Event(event));
+        (self.listener)(Report::Event(event));
     }
 
     fn turn(&mut self, until: Until) -> Result<(), Error> {
@@ -368,8 +368,8 @@ impl<'l> Dispatcher<'l> {
         self.register(&runners)?;
         let now = self.office.now()?;
         self.own.resting.retain(|rest| rest.until.plus_ms(REST_MS_MAX) > now);
-        let sight = look_with(&self.office, &runners, Scope { only: &self.only, whole: false }, &self.own)?;
-        let choice = choose(&sight.facts);
+        let snapshot = read_facts_with(&self.office, &runners, Scope { only: &self.only, whole: false }, &self.own)?;
+        let choice = choose(&snapshot.facts);
         let mut changed = 0;
         for hold in &choice.holds {
             if let Some(mail) = hold::write(&mut self.office, &runners, hold)? {
@@ -387,7 +387,7 @@ impl<'l> Dispatcher<'l> {
             self.start(start)?;
         }
         self.carry_out();
-        let shown_again = (self.listener)(Told::Looked(&self.office, &runners));
+        let shown_again = (self.listener)(Report::Looked(&self.office, &runners));
         let shown_again = shown_again.map(|after| now.plus_ms(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
         // A resume or a workflow step may allow more starts: look again immediately.
         let at_once = changed > choice.starts.len() || advanced;

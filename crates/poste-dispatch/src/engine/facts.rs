@@ -62,22 +62,27 @@ pub struct Scope<'s> {
 
 /// The current facts, and the active runs.
 #[derive(Debug, Clone)]
-pub struct Sight {
+pub struct Snapshot {
     pub facts: Facts,
     pub running: Vec<RunView>,
 }
 
 /// Reads the current facts.
-pub fn look(office: &Office, runners: &Runners, scope: Scope<'_>) -> Result<Sight, Error> {
-    look_with(office, runners, scope, &Own::default())
+pub fn read_facts(office: &Office, runners: &Runners, scope: Scope<'_>) -> Result<Snapshot, Error> {
+    read_facts_with(office, runners, scope, &Own::default())
 }
 
 /// In one transaction, so that all facts are of one moment and need one lock instead of one per query.
-pub(super) fn look_with(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
-    office.store().read(|_| look_around(office, runners, scope, own))
+pub(super) fn read_facts_with(
+    office: &Office,
+    runners: &Runners,
+    scope: Scope<'_>,
+    own: &Own,
+) -> Result<Snapshot, Error> {
+    office.store().read(|_| collect_facts(office, runners, scope, own))
 }
 
-fn look_around(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Sight, Error> {
+fn collect_facts(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) -> Result<Snapshot, Error> {
     let now = office.now()?;
     let running = views::all_running(office.store())?;
     let starting: Vec<&Starting> =
@@ -88,24 +93,24 @@ fn look_around(office: &Office, runners: &Runners, scope: Scope<'_>, own: &Own) 
     let here = running.iter().filter(|run| run.process.place == place).map(|run| &run.agent);
     let taken = here.chain(starting.iter().map(|starting| &starting.agent)).filter(|name| !is_resident(name)).count();
     let places = runners.concurrency as usize;
-    let mut sight =
-        Sight { facts: Facts { now, zone: TimeZone::system(), places, taken, agents: Vec::new() }, running };
+    let mut snapshot =
+        Snapshot { facts: Facts { now, zone: TimeZone::system(), places, taken, agents: Vec::new() }, running };
     for (name, config) in &runners.agents {
         if !scope.only.is_empty() && !scope.only.contains(name) {
             continue;
         }
         let Some(agent) = office.agent(name)?.filter(Agent::is_active) else { continue };
-        let looking = Looking { office, sight: &sight, agent: &agent, config, own, starting: &starting };
+        let looking = Looking { office, snapshot: &snapshot, agent: &agent, config, own, starting: &starting };
         if let Some(found) = looking.facts(scope.whole)? {
-            sight.facts.agents.push(found);
+            snapshot.facts.agents.push(found);
         }
     }
-    Ok(sight)
+    Ok(snapshot)
 }
 
 struct Looking<'l> {
     office: &'l Office,
-    sight: &'l Sight,
+    snapshot: &'l Snapshot,
     agent: &'l Agent,
     config: &'l AgentConfig,
     own: &'l Own,
@@ -115,11 +120,11 @@ struct Looking<'l> {
 impl Looking<'_> {
     /// None if nothing can be started anyway: in a busy office this runs after each record.
     fn facts(&self, whole: bool) -> Result<Option<AgentFacts>, Error> {
-        let facts = &self.sight.facts;
+        let facts = &self.snapshot.facts;
         let (name, config, now) = (&self.agent.name, self.config, facts.now);
         let is_resident = config.mode == Mode::Resident;
         let starting = self.starting.iter().filter(|starting| starting.agent == *name);
-        let running = self.sight.running.iter().filter(|run| run.agent == *name).count() + starting.clone().count();
+        let running = self.snapshot.running.iter().filter(|run| run.agent == *name).count() + starting.clone().count();
         // Between two starts of a resident no run is active, and its supervisor does the next start.
         let restarts = is_resident && running == 0 && run::is_kept(self.office.path()?, name);
         let running = running + usize::from(restarts);
@@ -197,7 +202,7 @@ impl Looking<'_> {
 
     /// Mail it may be started for, without mail it is being started for, and the end of its pause.
     fn mail(&self, clock: Option<Timestamp>, whole: bool) -> Result<(Vec<Startable>, Option<Timestamp>), Error> {
-        let (store, now) = (self.office.store(), self.sight.facts.now);
+        let (store, now) = (self.office.store(), self.snapshot.facts.now);
         // Twice, because mail that this process is already starting it for is still among it.
         let at_once = 2 * (self.config.concurrency as usize).saturating_mul(self.config.batch as usize);
         // In quiet hours mail of urgency `now` may stand behind other mail.
@@ -223,7 +228,7 @@ impl Looking<'_> {
 
     /// Its starts of the last minute, oldest first.
     fn lately(&self, let_go_at: Option<Timestamp>) -> Result<Vec<Timestamp>, Error> {
-        let since = self.sight.facts.now.plus_ms(-RATE_MS).max(let_go_at.unwrap_or(Timestamp::ZERO));
+        let since = self.snapshot.facts.now.plus_ms(-RATE_MS).max(let_go_at.unwrap_or(Timestamp::ZERO));
         let own = self.starting.iter().filter(|starting| starting.agent == self.agent.name).map(|own| own.at);
         let mut lately = views::starts_since(self.office.store(), &self.agent.name, since)?;
         lately.extend(own.filter(|at| *at > since));
@@ -249,10 +254,10 @@ impl Looking<'_> {
 
     fn spent(&self, let_go_at: Option<Timestamp>) -> Result<Spent, Error> {
         let Some(budget) = self.config.budget else { return Ok(Spent::default()) };
-        let facts = &self.sight.facts;
+        let facts = &self.snapshot.facts;
         let since = times::budget_since(budget.per, facts.now, &facts.zone).max(let_go_at.unwrap_or(Timestamp::ZERO));
         let mut spent = views::spent(self.office.store(), &self.agent.name, since)?;
-        let under_way = self.sight.running.iter().filter(|run| run.agent == self.agent.name);
+        let under_way = self.snapshot.running.iter().filter(|run| run.agent == self.agent.name);
         for run in under_way.filter(|run| run.started_at >= since) {
             spent.took_ms += u64::try_from(facts.now.since_ms(run.started_at)).unwrap_or(0);
         }

@@ -99,7 +99,7 @@ fn concerned(office: &Office, runners: &Runners, hold: &Hold) -> Result<Vec<Name
     };
     let mut origins = Vec::new();
     for message in &hold.about {
-        origins.extend(views::began_by(office.store(), *message)?);
+        origins.extend(views::chain_started_by(office.store(), *message)?);
     }
     let mut concerned = Vec::new();
     for name in hold.senders.iter().chain(&origins).chain(&lead).take(TOLD_MAX) {

@@ -12,7 +12,7 @@ mod tally;
 mod times;
 
 pub use choose::{AgentFacts, Choice, Facts, Failures, Hold, Start, Wait, WaitReason, choose};
-pub use dispatcher::{Dispatcher, Event, Listener, Stopper, Told, Until};
-pub use facts::{Scope, Sight, look};
+pub use dispatcher::{Dispatcher, Event, Listener, Report, Stopper, Until};
+pub use facts::{Scope, Snapshot, read_facts};
 pub use picture::{AgentPicture, AgentState, Picture, RunPicture, SpentPicture, picture};
 pub use tally::{Left, Tally, left, went_well};

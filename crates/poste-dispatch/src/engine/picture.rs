@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::choose::{AgentFacts, WaitReason, choose};
-use super::facts::{Scope, look};
+use super::facts::{Scope, read_facts};
 use super::times;
 use crate::team;
 
@@ -114,12 +114,12 @@ pub struct SpentPicture {
 
 /// The status of these agents, or of all with a runner on this machine.
 pub fn picture(office: &Office, runners: &Runners, only: &[Name]) -> Result<Picture, Error> {
-    let sight = look(office, runners, Scope { only, whole: true })?;
-    let choice = choose(&sight.facts);
-    let facts = &sight.facts;
+    let snapshot = read_facts(office, runners, Scope { only, whole: true })?;
+    let choice = choose(&snapshot.facts);
+    let facts = &snapshot.facts;
     let mut agents = Vec::new();
     for (name, config) in runners.agents.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
-        let runs: Vec<&RunView> = sight.running.iter().filter(|run| run.agent == *name).collect();
+        let runs: Vec<&RunView> = snapshot.running.iter().filter(|run| run.agent == *name).collect();
         let found = facts.agents.iter().find(|agent| agent.name == *name);
         let holds = views::holds(office.store(), name, facts.now)?;
         let waits = choice.waits.iter().find(|wait| wait.agent == *name).map(|wait| wait.why);

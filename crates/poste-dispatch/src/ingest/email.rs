@@ -1,4 +1,4 @@
-//! Reads a mail as piped in by a mail server or a filter.
+//! Reads an email as piped in by a mail server or a filter.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::notify::OFFICE_HEADER;
 
 const HEADER_CHARS_MAX: usize = 300;
 
-/// Reads a mail: its text, or the text of its HTML, and its attachments.
+/// Reads an email: its text, or the text of its HTML, and its attachments.
 pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Unfit::TooLarge);
@@ -22,7 +22,7 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(Unfit::Empty);
     }
-    // In an mbox file each mail begins with a `From ` line, which is not a header.
+    // In an mbox file each email begins with a `From ` line, which is not a header.
     let bytes = match bytes.starts_with(b"From ") {
         true => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end + 1..]),
         false => bytes,
@@ -64,7 +64,7 @@ pub fn email(bytes: &[u8]) -> Result<Incoming, Unfit> {
     incoming.echo_of = echo_of(&mail);
     incoming.returned_to = returned_to(&mail, bytes);
     let key = mail.message_id().map(|id| format!("message-id {id}"));
-    // Without a Message-ID, the digest of its bytes identifies a mail.
+    // Without a Message-ID, the digest of its bytes identifies an email.
     incoming.key = Some(key.unwrap_or_else(|| format!("digest {}", Digest::of(bytes))));
     let mut note = |key: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -101,7 +101,7 @@ fn returned_to(mail: &Message<'_>, bytes: &[u8]) -> BTreeSet<String> {
     }
 }
 
-/// Maximum number of messages nested in one mail. The parser recurses into them.
+/// Maximum number of messages nested in one email. The parser recurses into them.
 const MESSAGES_MAX: usize = 1_000;
 
 /// Counts header lines and their continuations that could begin a nested message.

@@ -1,4 +1,4 @@
-//! Reads input from outside: a mail, a webhook, a text. The verb `ingest` stores it.
+//! Reads input from outside: an email, a webhook, a text. The verb `ingest` stores it.
 
 mod email;
 mod webhook;
@@ -9,7 +9,7 @@ pub use webhook::{Request, webhook};
 use poste_core::limits;
 use poste_verbs::ingest::{Attachment, Incoming, Origin};
 
-/// Maximum size of a mail or a request.
+/// Maximum size of an email or a request.
 pub const BYTES_MAX: u64 = 25 * 1024 * 1024;
 /// Maximum size of the body and of the payload.
 pub(crate) const TEXT_BYTES_MAX: usize = 256 * 1024;
@@ -20,7 +20,7 @@ pub(crate) const ATTACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Why input is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    #[error("not a mail: {0}")]
+    #[error("not an email: {0}")]
     NoMail(&'static str),
     #[error(transparent)]
     Unsigned(#[from] crate::notify::sign::Unsigned),

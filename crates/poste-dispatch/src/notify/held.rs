@@ -13,7 +13,7 @@ use poste_core::time::Timestamp;
 use poste_core::views::{self, MessageView};
 use poste_core::{Address, MessageNo, Office, Position, limits};
 
-use super::channels::{self, Failure, Scene};
+use super::channels::{self, AttemptContext, Failure};
 use super::matching::Matcher;
 use super::post::Post;
 use super::watcher::{Setting, What};
@@ -165,7 +165,7 @@ enum SendResult {
 }
 
 /// Handles a rule until nothing is left to send.
-pub(super) fn see_to(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
+pub(super) fn handle_rule(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
     let mut office = setting.place.open()?;
     let rule = &matcher.rule;
     let Some(handling) = take(&mut office, setting, rule)? else { return Ok(Seen::Held) };
@@ -229,8 +229,8 @@ impl Folders {
         Self { office, config }
     }
 
-    pub fn scene<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> Scene<'s> {
-        Scene {
+    pub fn context<'s>(&'s self, rule: &OnRule, now: Timestamp, stop: &'s AtomicBool) -> AttemptContext<'s> {
+        AttemptContext {
             office: &self.office,
             folder: &self.config,
             timeout: Duration::from_millis(rule.timeout_ms.unsigned_abs()),
@@ -272,8 +272,8 @@ impl<'r> HeldRule<'r> {
             if !self.keep_for_attempt()? {
                 return Ok(SendResult::Lost);
             }
-            let scene = folders.scene(self.rule, self.office.wall(), setting.stop.flag());
-            let Err(failure) = channels::send(&self.rule.handler, &post, scene) else {
+            let context = folders.context(self.rule, self.office.wall(), setting.stop.flag());
+            let Err(failure) = channels::send(&self.rule.handler, &post, context) else {
                 setting.say(self.rule, number, What::Told, None, attempt);
                 return Ok(SendResult::Done);
             };

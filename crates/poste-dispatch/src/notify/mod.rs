@@ -7,8 +7,8 @@
 //! A rule sends its messages in log order. One that cannot be sent delays those behind it, but no other rule, until its
 //! attempts are used up; then it is a dead letter of the rule and the next one follows.
 
-pub mod by_hand;
 mod channels;
+pub mod commands;
 mod held;
 mod matching;
 mod post;
@@ -16,8 +16,8 @@ mod secret;
 pub mod sign;
 mod watcher;
 
-pub use by_hand::Retried;
 pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
+pub use commands::Retried;
 pub use matching::{RULE_KEY, RULE_VARIABLE};
 pub use secret::{Secret, missing as missing_secret, read as read_secret};
 pub use watcher::{Line, WatchOptions, Watcher, What, begin_rules, catch_up};

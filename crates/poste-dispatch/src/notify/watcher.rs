@@ -16,7 +16,7 @@ use poste_core::{MessageNo, Office, Position, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::held::{Seen, begin, move_on, next_match, see_to};
+use super::held::{Seen, begin, handle_rule, move_on, next_match};
 use super::matching::Matcher;
 use super::secret;
 use crate::speaker;
@@ -440,7 +440,7 @@ impl Watched {
         let pace = up_to.is_none().then(|| Arc::clone(&self.pace));
         let setting = Setting { stop: self.stop.clone(), pace, ..setting.clone() };
         let matcher = Arc::clone(&self.matcher);
-        self.worker = Some(std::thread::spawn(move || see_to(&setting, &matcher, up_to)));
+        self.worker = Some(std::thread::spawn(move || handle_rule(&setting, &matcher, up_to)));
     }
 
     fn look(&mut self, setting: &Setting, office: &mut Office) -> Result<(), Error> {

@@ -58,7 +58,7 @@ pub(crate) fn keep(office: &Path, agent: &Name, conversation: &Conversation) {
     let fresh = path.with_extension("new");
     let written = serde_json::to_vec(conversation).map_err(std::io::Error::from);
     if written.and_then(|bytes| RunFolder::write(&fresh, &bytes)).is_ok() {
-        let _ = files::put(&fresh, &path);
+        let _ = files::replace(&fresh, &path);
     }
 }
 

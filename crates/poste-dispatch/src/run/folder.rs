@@ -86,11 +86,11 @@ impl RunFolder {
         below(office, LIVE)?;
         let folder = Self::of(office, &about.run);
         // Create the sign first, so that a sweep finds the run if this process dies from here on.
-        files::anew(&folder.sign())?;
+        files::create(&folder.sign())?;
         // An existing folder belongs to another run.
         private(&folder.path)?;
         private(&folder.path.join(OWN))?;
-        let lock = Locked::exclusive(files::anew(&folder.path.join(LOCK))?)?;
+        let lock = Locked::exclusive(files::create(&folder.path.join(LOCK))?)?;
         folder.write_about(about)?;
         Ok((folder, Held { _lock: lock }))
     }
@@ -161,7 +161,7 @@ impl RunFolder {
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let fresh = self.path.join(format!("{name}.new"));
         write(&fresh, bytes)?;
-        files::put(&fresh, &self.path.join(name))
+        files::replace(&fresh, &self.path.join(name))
     }
 
     pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -229,7 +229,7 @@ pub fn is_kept(office: &Path, agent: &Name) -> bool {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    files::anew(path)?.write_all(bytes)
+    files::create(path)?.write_all(bytes)
 }
 
 fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {

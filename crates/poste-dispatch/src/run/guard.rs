@@ -160,7 +160,7 @@ impl Watcher for Guard<'_> {
                 self.why = Some(format!("the lease could not be renewed: {error}"));
                 return Watch::End;
             }
-            Err(_) => return Watch::GoOn,
+            Err(_) => return Watch::Continue,
             Ok(()) => {}
         }
         // A program that finished everything may still clean up; one that lost a message may not continue. Which of
@@ -173,7 +173,7 @@ impl Watcher for Guard<'_> {
             });
             return Watch::End;
         }
-        Watch::GoOn
+        Watch::Continue
     }
 }
 

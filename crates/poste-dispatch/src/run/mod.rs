@@ -29,7 +29,7 @@ pub use poste_verbs::actions::{RUN, SUPERVISES};
 
 pub use folder::{About, Ended, RUNS, RunFolder, folders, is_kept, trouble};
 pub use output::Output;
-pub use supervise::{Came, Errand, RunError, supervise};
+pub use supervise::{RunError, RunRequest, RunResult, supervise};
 pub use sweep::{Swept, sweep};
 pub use worktree::WORKTREES;
 

@@ -19,9 +19,9 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// How much of the last output the record of an end keeps.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// The result of a run.
+/// The result of the program of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Result {
+pub(crate) struct ProgramResult {
     pub how: RunOutcome,
     pub code: Option<u8>,
     pub took: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Result {
     pub gives_back: bool,
 }
 
-impl Result {
+impl ProgramResult {
     pub(crate) fn not_started(why: String) -> Self {
         Self {
             how: RunOutcome::NotStarted,
@@ -59,7 +59,7 @@ impl Result {
 
 /// What to record for a message that is still held. If several, each is tried only if the one before was refused.
 pub(crate) fn of_message(
-    result: &Result,
+    result: &ProgramResult,
     config: &AgentConfig,
     message: &MessageView,
     attempts: u32,
@@ -111,7 +111,7 @@ fn response(number: MessageNo, token: Position) -> Send {
     Send { reply_to: Some(number), ends: Some(ends), ..Send::plain(kind, Vec::new()) }
 }
 
-fn answer(result: &Result, message: &MessageView, run: &str) -> Content {
+fn answer(result: &ProgramResult, message: &MessageView, run: &str) -> Content {
     let payload = serde_json::json!({
         "request_id": message.number,
         "duration_seconds": result.took.as_millis() as f64 / 1_000.0,
@@ -173,7 +173,7 @@ fn with_last_words(problem: &str, printed: &str) -> String {
 }
 
 /// The content of the end of a run: why it failed, its last output, and where the transcript is.
-pub(crate) fn end_content(result: &Result, run: &str) -> Content {
+pub(crate) fn end_content(result: &ProgramResult, run: &str) -> Content {
     let transcript = BTreeMap::from([("transcript".to_owned(), format!(".poste/runs/{run}/output"))]);
     let mut metadata = transcript.clone();
     metadata.extend(result.conversation.clone().map(|id| ("conversation".to_owned(), id)));
@@ -199,7 +199,10 @@ mod tests {
 
     fn printed(text: String, conversation: Option<&str>) -> Content {
         let conversation = conversation.map(str::to_owned);
-        end_content(&Result { printed: text, conversation, ..Result::not_started("it failed".to_owned()) }, "r")
+        end_content(
+            &ProgramResult { printed: text, conversation, ..ProgramResult::not_started("it failed".to_owned()) },
+            "r",
+        )
     }
 
     #[test]

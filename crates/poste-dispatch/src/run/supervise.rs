@@ -27,7 +27,7 @@ use poste_verbs::{Host, gates, register};
 use super::conversation::{self, Conversation};
 use super::folder::{self, About, Ended, RunFolder};
 use super::guard::{Guard, Terms};
-use super::outcome::Result as RunResult;
+use super::outcome::ProgramResult;
 use super::preset;
 use super::sweep::{self, sweep};
 
@@ -53,7 +53,7 @@ const RAN_WELL: Duration = Duration::from_secs(60);
 
 /// What a supervisor was started for.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct RunRequest {
     pub agent: Name,
     /// Empty: to look through the inbox.
     pub messages: Vec<MessageNo>,
@@ -64,7 +64,7 @@ pub struct Errand {
 
 /// The outcome of a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Came {
+pub enum RunResult {
     /// It was started, and its end is in the log.
     Ended(RunOutcome),
     /// It did not get the messages: another supervisor has them, or the concurrency limit is reached.
@@ -88,17 +88,17 @@ pub enum RunError {
 
 /// Runs the program of an agent to its end. The reason for a failed start is also written to a file of the agent,
 /// because the caller may not read it.
-pub fn supervise(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
-    let came = attempt(place, errand, host);
-    match &came {
-        Ok(Came::Ended(_)) => folder::forget_trouble(&place.path, &errand.agent),
-        Ok(Came::NotTaken(_)) => {}
-        Err(error) => folder::note_trouble(&place.path, &errand.agent, &error.to_string()),
+pub fn supervise(place: &Place, request: &RunRequest, host: &Host) -> Result<RunResult, RunError> {
+    let result = attempt(place, request, host);
+    match &result {
+        Ok(RunResult::Ended(_)) => folder::forget_trouble(&place.path, &request.agent),
+        Ok(RunResult::NotTaken(_)) => {}
+        Err(error) => folder::note_trouble(&place.path, &request.agent, &error.to_string()),
     }
-    came
+    result
 }
 
-fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError> {
+fn attempt(place: &Place, request: &RunRequest, host: &Host) -> Result<RunResult, RunError> {
     let own = |failed: io::Error| RunError::Folder(PathBuf::from("/proc/self"), failed);
     // Held to the end of the process: whatever signal arrives, the outcome is recorded first, and then reported by the
     // exit code.
@@ -106,24 +106,24 @@ fn attempt(place: &Place, errand: &Errand, host: &Host) -> Result<Came, RunError
     poste_run::adopt_orphans().map_err(own)?;
     let mut office = open(place)?;
     let runners = poste_config::runners(&office)?;
-    let config = runners.agents.get(&errand.agent).cloned();
-    let config = config.ok_or_else(|| RunError::NotConfigured(errand.agent.clone()))?;
+    let config = runners.agents.get(&request.agent).cloned();
+    let config = config.ok_or_else(|| RunError::NotConfigured(request.agent.clone()))?;
     if !config.trusted {
-        return Err(RunError::Untrusted(errand.agent.clone()));
+        return Err(RunError::Untrusted(request.agent.clone()));
     }
     // What is left of a dead run must have ended before the next one starts.
-    patiently(START_PATIENCE, || sweep(&mut office, Some(&errand.agent)))?;
+    patiently(START_PATIENCE, || sweep(&mut office, Some(&request.agent)))?;
     let carrier = Carrier {
-        program: Some(errand.program.clone()),
-        caller: Some(errand.agent.clone()),
-        session: Some(errand.run.clone()),
+        program: Some(request.program.clone()),
+        caller: Some(request.agent.clone()),
+        session: Some(request.run.clone()),
         ..Carrier::default()
     };
     // The agent may be configured but not registered yet.
-    patiently(START_PATIENCE, || register::configured(&mut office, &runners, &errand.agent, Via::Dispatch))?;
+    patiently(START_PATIENCE, || register::configured(&mut office, &runners, &request.agent, Via::Dispatch))?;
     carrier.carry_out(&mut office);
-    let mut supervisor = Supervisor { place, office, config, errand, host, signals: &signals, carrier };
-    if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&errand.run) }
+    let mut supervisor = Supervisor { place, office, config, request, host, signals: &signals, carrier };
+    if supervisor.config.mode == Mode::Resident { supervisor.keep_running() } else { supervisor.once(&request.run) }
 }
 
 /// Whether the error may pass soon.
@@ -162,7 +162,7 @@ struct Supervisor<'a> {
     place: &'a Place,
     office: Office,
     config: AgentConfig,
-    errand: &'a Errand,
+    request: &'a RunRequest,
     host: &'a Host,
     signals: &'a HeldBack,
     carrier: Carrier,
@@ -210,13 +210,13 @@ impl Supervisor<'_> {
     }
 
     /// Keeps a resident running: each start is a separate run.
-    fn keep_running(&mut self) -> Result<Came, RunError> {
+    fn keep_running(&mut self) -> Result<RunResult, RunError> {
         let office = self.office.path()?.to_owned();
         // Between two starts no run is active that would keep a second supervisor away.
-        let _kept = match folder::keep(&office, &self.errand.agent) {
+        let _kept = match folder::keep(&office, &self.request.agent) {
             Ok(kept) => kept,
             Err(held) if held.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Came::NotTaken(format!("{} is already kept running", self.errand.agent)));
+                return Ok(RunResult::NotTaken(format!("{} is already kept running", self.request.agent)));
             }
             Err(failed) => return Err(RunError::Folder(office, failed)),
         };
@@ -224,19 +224,19 @@ impl Supervisor<'_> {
         let mut pause = first;
         for start in 1_u64.. {
             let run = match start {
-                1 => self.errand.run.clone(),
-                _ => format!("{}~{start}", self.errand.run).parse().unwrap_or_else(|_| self.errand.run.clone()),
+                1 => self.request.run.clone(),
+                _ => format!("{}~{start}", self.request.run).parse().unwrap_or_else(|_| self.request.run.clone()),
             };
             let began = Instant::now();
-            let came = self.once(&run)?;
-            if self.signals.signal().is_some() || matches!(came, Came::NotTaken(_)) {
-                return Ok(came);
+            let result = self.once(&run)?;
+            if self.signals.signal().is_some() || matches!(result, RunResult::NotTaken(_)) {
+                return Ok(result);
             }
             pause = if began.elapsed() >= RAN_WELL { first } else { pause };
             let until = Instant::now() + pause;
             while Instant::now() < until {
                 if self.signals.signal().is_some() {
-                    return Ok(came);
+                    return Ok(result);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -245,17 +245,17 @@ impl Supervisor<'_> {
         unreachable!("more restarts than a u64 counts")
     }
 
-    fn once(&mut self, run: &Session) -> Result<Came, RunError> {
+    fn once(&mut self, run: &Session) -> Result<RunResult, RunError> {
         let wanted = self.wanted()?;
         if let Some(why) = self.previous_run(&wanted)? {
-            return Ok(Came::NotTaken(why));
+            return Ok(RunResult::NotTaken(why));
         }
         if let Some(refusal) = gates::refusal(&self.office, &wanted)? {
             return Err(RunError::Refused(refusal.message));
         }
         let about = About {
             run: run.clone(),
-            agent: self.errand.agent.clone(),
+            agent: self.request.agent.clone(),
             messages: wanted,
             runner: self.runner(),
             supervisor: processes::written_down(std::process::id()),
@@ -271,7 +271,7 @@ impl Supervisor<'_> {
             Ok(started) => started,
             Err(why) => {
                 let _ = folder.remove();
-                return Ok(Came::NotTaken(why));
+                return Ok(RunResult::NotTaken(why));
             }
         };
         let how = self.work(Run {
@@ -283,10 +283,10 @@ impl Supervisor<'_> {
             record,
             claimed,
             messages: Vec::new(),
-            name: self.errand.agent.clone(),
+            name: self.request.agent.clone(),
         })?;
         drop(held);
-        Ok(Came::Ended(how))
+        Ok(RunResult::Ended(how))
     }
 
     fn runner(&self) -> String {
@@ -303,10 +303,10 @@ impl Supervisor<'_> {
     /// The messages to claim: those it was started for, or the claimable ones in the inbox, including mail of urgency
     /// `later`.
     fn wanted(&self) -> Result<Vec<MessageNo>, Error> {
-        if !self.errand.messages.is_empty() || self.config.mode == Mode::Resident {
-            return Ok(self.errand.messages.clone());
+        if !self.request.messages.is_empty() || self.config.mode == Mode::Resident {
+            return Ok(self.request.messages.clone());
         }
-        let Some(agent) = self.office.agent(&self.errand.agent)? else { return Ok(Vec::new()) };
+        let Some(agent) = self.office.agent(&self.request.agent)? else { return Ok(Vec::new()) };
         views::claimable(self.office.store(), &agent, self.config.batch)
     }
 
@@ -358,9 +358,9 @@ impl Supervisor<'_> {
             Ok(task) => self.follow(&mut run, task),
             // The signal itself may have prevented the start.
             Err(why) if self.signals.signal().is_some() => {
-                RunResult { how: RunOutcome::Stopped, ..RunResult::not_started(why) }
+                ProgramResult { how: RunOutcome::Stopped, ..ProgramResult::not_started(why) }
             }
-            Err(why) => RunResult::not_started(why),
+            Err(why) => ProgramResult::not_started(why),
         };
         if !result.answer.is_empty() {
             // The log has it, too; this copy is for people who look into the folder.
@@ -378,26 +378,26 @@ impl Supervisor<'_> {
         Guard::new(&mut self.office, &self.carrier, holder, &run.claimed, terms, (&run.folder, run.about.clone()))
     }
 
-    fn follow(&mut self, run: &mut Run, prepared: Prepared) -> RunResult {
+    fn follow(&mut self, run: &mut Run, prepared: Prepared) -> ProgramResult {
         let Prepared { mut task, ways, folder, last } = prepared;
         let mut guard = self.guard(run);
         task.watch_every(guard.look_every());
         // Gates and git may have taken long: if the lease was lost, do not start.
         let finished = match guard.look(Duration::ZERO) {
-            Watch::GoOn => Some(task.run_under(&mut guard)),
+            Watch::Continue => Some(task.run_under(&mut guard)),
             Watch::Stop | Watch::End => None,
         };
         let (why, gives_back) = (guard.why.take(), guard.gives_back);
         let result = match finished {
             None => {
                 let why = why.unwrap_or_else(|| "the lease was lost".to_owned());
-                return RunResult { how: RunOutcome::LeaseLost, gives_back, ..RunResult::not_started(why) };
+                return ProgramResult { how: RunOutcome::LeaseLost, gives_back, ..ProgramResult::not_started(why) };
             }
-            Some(Err(error)) => RunResult::not_started(start_error(&error)),
+            Some(Err(error)) => ProgramResult::not_started(start_error(&error)),
             Some(Ok(finished)) => {
                 let limit_ms = self.config.time_limit_ms;
                 let result = result(&finished, why, &self.config, ways.answer, &run.folder, limit_ms);
-                RunResult { gives_back, ..result }
+                ProgramResult { gives_back, ..result }
             }
         };
         self.remember(run, &result, folder, last);
@@ -405,7 +405,7 @@ impl Supervisor<'_> {
     }
 
     /// Lets the next run resume the conversation.
-    fn remember(&self, run: &Run, result: &RunResult, folder: PathBuf, last: Option<Conversation>) {
+    fn remember(&self, run: &Run, result: &ProgramResult, folder: PathBuf, last: Option<Conversation>) {
         let Ok(office) = self.office.path() else { return };
         if !self.config.resume {
             return;
@@ -414,18 +414,18 @@ impl Supervisor<'_> {
             (None, Some(id), _) => {
                 let runner = run.about.runner.clone();
                 let conversation = Conversation { id: id.clone(), runner, folder, failures: 0 };
-                conversation::keep(office, &self.errand.agent, &conversation);
+                conversation::keep(office, &self.request.agent, &conversation);
             }
             (Some(problem), _, Some(last)) => {
                 let said = format!("{problem}\n{}", result.printed);
-                conversation::failed(office, &self.errand.agent, last, &said);
+                conversation::failed(office, &self.request.agent, last, &said);
             }
             _ => {}
         }
     }
 
     fn holder(&self, run: &Run) -> Holder {
-        Holder { agent: self.errand.agent.clone(), run: run.run.clone(), token: run.claimed.token }
+        Holder { agent: self.request.agent.clone(), run: run.run.clone(), token: run.claimed.token }
     }
 }
 

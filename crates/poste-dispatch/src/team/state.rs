@@ -173,8 +173,8 @@ impl Trouble {
             Self::Unwatched { .. } => "its supervisor has died".to_owned(),
             Self::Failing(failures) => {
                 let how = match (failures.how, failures.code) {
-                    (RunOutcome::Exited, Some(code)) => format!("ended with code {code}"),
-                    (RunOutcome::Signalled, Some(signal)) => format!("ended by signal {signal}"),
+                    (RunOutcome::Exited, Some(code)) => format!("ended with exit code {code}"),
+                    (RunOutcome::Signalled, Some(signal)) => format!("ended with signal {signal}"),
                     (how, _) => format!("ended as {how}"),
                 };
                 format!("its last {} runs each {how}", failures.times)

@@ -36,10 +36,10 @@ impl Verb for Input {
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let runners = configured(desk.office, &self.agent)?;
         untrusted(&runners).into_iter().for_each(|note| desk.warn(note));
-        let sight = engine::look(desk.office, &runners, Scope { only: &self.agent, whole: true })?;
-        let Choice { starts, holds, resumes, waits, .. } = engine::choose(&sight.facts);
+        let snapshot = engine::read_facts(desk.office, &runners, Scope { only: &self.agent, whole: true })?;
+        let Choice { starts, holds, resumes, waits, .. } = engine::choose(&snapshot.facts);
         let resumes = resumes.into_iter().map(|(agent, _)| agent).collect();
-        let later = sight.facts.agents.into_iter().flat_map(|agent| agent.later).collect();
+        let later = snapshot.facts.agents.into_iter().flat_map(|agent| agent.later).collect();
         Ok(Answered::new(Answer { starts, holds, resumes, waits, later }))
     }
 }

@@ -34,7 +34,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         if !(1..=LIMIT_MAX).contains(&self.limit) {
-            return Err(Error::usage(format!("limit is 1 to {LIMIT_MAX}, not {}", self.limit)));
+            return Err(Error::usage(format!("limit must be 1 to {LIMIT_MAX}, not {}", self.limit)));
         }
         if let Some(agent) = &self.agent
             && desk.office.agent(agent)?.is_none()

@@ -90,7 +90,7 @@ fn a_state_is_what_is_true() {
         ("finished its mail and is quiet", with(mailless), 900_000, Idle, ""),
         ("to stop", Facts { runs: vec![run()], ..stopped() }, 10_000, Working, "asked to stop"),
         ("failed twice", Facts { failures: failing(2), ..base() }, 10_000, Idle, ""),
-        ("failed thrice", Facts { failures: failing(3), ..base() }, 10_000, Stuck, "each ended with code 1"),
+        ("failed thrice", Facts { failures: failing(3), ..base() }, 10_000, Stuck, "each ended with exit code 1"),
         ("tries once more", Facts { failures: failing(3), ..with(run()) }, 10_000, Working, ""),
         ("failed and stopped", Facts { failures: failing(3), ..stopped() }, 10_000, Stopped, "asked to stop"),
         ("somebody's own", Facts { session: session(Presence::Running, 0), ..ready(None) }, 10, Idle, "in session s1"),

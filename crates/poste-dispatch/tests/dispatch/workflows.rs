@@ -17,7 +17,7 @@ use poste_core::text::{Label, Name};
 use poste_core::views::{self, WorkflowView};
 use poste_core::vocabulary::AgentKind;
 use poste_core::{Office, Timestamp};
-use poste_verbs::workflow::{self, Anybody, Format, Inputs, Registered, Source, Stir, lint, render};
+use poste_verbs::workflow::{self, AnyAddress, Format, Inputs, Pending, Registered, Source, lint, render};
 
 #[derive(Debug)]
 struct Hands(Mutex<i64>);
@@ -148,7 +148,7 @@ impl Desk {
 }
 
 fn problems(text: &str, format: Format) -> Vec<(usize, String)> {
-    let (definition, problems) = lint(text, format, &"flow".parse().unwrap(), &Anybody);
+    let (definition, problems) = lint(text, format, &"flow".parse().unwrap(), &AnyAddress);
     assert_eq!(definition.is_none(), !problems.is_empty());
     problems.into_iter().map(|problem| (problem.line.unwrap_or(0), problem.message)).collect()
 }
@@ -234,8 +234,8 @@ fn a_definition_is_the_same_in_both_ways_of_writing() {
     let yaml = "title: A\ninputs:\n  files: [a, b]\nsteps:\n  - key: read\n    role: worker\n    \
                 for_each: inputs.files\n    request: Read {{item}}\n    retries: 2\n";
     let name: Label = "flow".parse().unwrap();
-    let (toml, _) = lint(toml, Format::Toml, &name, &Anybody);
-    let (yaml, problems) = lint(yaml, Format::Yaml, &name, &Anybody);
+    let (toml, _) = lint(toml, Format::Toml, &name, &AnyAddress);
+    let (yaml, problems) = lint(yaml, Format::Yaml, &name, &AnyAddress);
     let (toml, yaml) = (toml.unwrap(), yaml.unwrap_or_else(|| panic!("{problems:?}")));
     assert_eq!(toml.inputs[0].default, yaml.inputs[0].default);
     assert_eq!(
@@ -458,7 +458,7 @@ fn pictures_show_every_step_and_escape_what_others_wrote() {
     let text = REVIEW.replace("Write until approved", "<script>alert(1)</script> & more");
     let flow = desk.start(&text, &[("task", "x")]);
     desk.advance();
-    let (definition, _) = lint(&text, Format::Toml, &"flow".parse().unwrap(), &Anybody);
+    let (definition, _) = lint(&text, Format::Toml, &"flow".parse().unwrap(), &AnyAddress);
     let seen = desk.see(&flow);
     for picture in [render::Picture::of_definition(&definition.unwrap()), render::Picture::of_run(&seen)] {
         let (svg, mermaid) = (picture.svg(), picture.mermaid());
@@ -559,7 +559,7 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
             let acts = [&seen, &outline].map(|view| workflow::plan(&definition, &inputs, view).len());
             assert_eq!(acts[0] == 0, acts[1] == 0, "seed {seed}: what to say is known without a word that was said");
             assert!(
-                acts[0] == 0 || Stir::of(&outline) != Stir::Still,
+                acts[0] == 0 || Pending::of(&outline) != Pending::None,
                 "seed {seed}: it is still, and is not: {seen:?}"
             );
             match rng.below(10) {
@@ -823,13 +823,13 @@ fn a_step_that_waits_is_tried_again_by_who_sees_to_all_of_it() {
 fn lint_says_in_one_pass_what_is_written_wrong_and_what_is_not_there() {
     let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nneeds = ['b']\nrequest = '{{inputs.none}}'\n\
                 [[step]]\nkey = 'b'\nagent = 'writer'\nneeds = ['a']\ncolour = 'red'\nrequest = '{{steps.no.result}}'\n";
-    let (_, problems) = lint(text, Format::Toml, &"flow".parse().unwrap(), &Anybody);
+    let (_, problems) = lint(text, Format::Toml, &"flow".parse().unwrap(), &AnyAddress);
     let found: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(found, [Some(4), Some(5), Some(10), Some(11)], "{problems:?}");
 }
 
 #[test]
 fn what_is_wrong_with_yaml_has_its_line_once() {
-    let (_, problems) = lint("steps:\n  - key: [", Format::Yaml, &"flow".parse().unwrap(), &Anybody);
+    let (_, problems) = lint("steps:\n  - key: [", Format::Yaml, &"flow".parse().unwrap(), &AnyAddress);
     assert!(problems[0].line.is_some() && !problems[0].message.starts_with("line "), "{problems:?}");
 }

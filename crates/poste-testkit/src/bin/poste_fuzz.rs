@@ -22,16 +22,16 @@ struct Cli {
     /// Seconds for each target
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// Only this one; may be given several times
+    /// Only this target; may be repeated
     #[arg(long, value_name = "NAME")]
     target: Vec<String>,
-    /// Decides every input; the same seed makes the same ones
+    /// Seed; the same seed produces the same inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// At most so many inputs for each target
+    /// Maximum number of inputs for each target
     #[arg(long, value_name = "N")]
     inputs: Option<u64>,
-    /// Where inputs that break something are kept
+    /// Folder for inputs that break something
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Try one input, from a file; needs --target
@@ -40,10 +40,10 @@ struct Cli {
     /// Write the inputs each target starts from to DIR/NAME, for another fuzzer
     #[arg(long, value_name = "DIR")]
     seeds: Option<PathBuf>,
-    /// Name the targets and what they check
+    /// List the targets and what they check
     #[arg(long)]
     list: bool,
-    /// In a process of its own
+    /// Run in a process of its own
     #[arg(long, hide = true)]
     inside: bool,
 }

@@ -96,7 +96,7 @@ pub(super) fn search(input: &[u8]) -> Checked {
         let query = SearchQuery { rank, ..SearchQuery::new(words.clone()) };
         // Nothing typed is SQLite syntax, so no search can fail.
         let (page, refreshed) = views::search(office.store(), &query, |_| ()).map_err(|error| error.to_string())?;
-        must(refreshed.anew.is_none(), || format!("the index was thrown away: {:?}", refreshed.anew))?;
+        must(refreshed.rebuilt.is_none(), || format!("the index was thrown away: {:?}", refreshed.rebuilt))?;
         found.push(page.hits.len());
     }
     LIBRARY.with_borrow_mut(|kept| *kept = Some((office, folder)));

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn outcomes_that_differ_in_details_are_one() {
-        assert_eq!(class("line 12: \"abc\" is no name"), class("line 7: \"x\\y\" is no name"));
-        assert_ne!(class("is no name"), class("is no topic"));
+        assert_eq!(class("line 12: \"abc\" is not a name"), class("line 7: \"x\\y\" is not a name"));
+        assert_ne!(class("is not a name"), class("is not a topic"));
     }
 }

@@ -64,13 +64,13 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "config",
-        about: "poste.toml and local.toml: what is taken, the fold takes too; what is set is set, and nothing else is lost",
+        about: "poste.toml and local.toml: the fold accepts what they accept; setting a key keeps everything else",
         seeds: words::config_seeds,
         check: words::config,
     },
     Target {
         name: "archive",
-        about: "an archive file, damaged: found, checked and redacted without a panic, and what is redacted is gone",
+        about: "a damaged archive file: found, checked and redacted without a panic, and redacted content is erased",
         seeds: archives::seeds,
         check: archives::archive,
     },
@@ -82,7 +82,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target {
         name: "search",
-        about: "what is typed into a search: found or refused, and never syntax to SQLite",
+        about: "search texts: found or refused, and never syntax to SQLite",
         seeds: asking::search_seeds,
         check: asking::search,
     },

@@ -26,7 +26,7 @@ pub(super) fn batch(input: &[u8]) -> Checked {
     let told = |told: [String; 2]| -> Checked {
         must(told.iter().all(|text| is_safe(text)), || format!("an error is not safe to print: {told:?}"))?;
         let json: Result<serde_json::Value, _> = serde_json::from_str(&told[1]);
-        must(json.is_ok(), || format!("an error is no JSON: {}", told[1]))?;
+        must(json.is_ok(), || format!("an error is not valid JSON: {}", told[1]))?;
         Ok(told[0].clone())
     };
     if let Ok(text) = std::str::from_utf8(input)
@@ -53,10 +53,10 @@ pub(super) fn batch(input: &[u8]) -> Checked {
         Ok(sealed) => sealed,
         Err(malformed) => return Ok(malformed.to_string()),
     };
-    let opened = Sealed::open(sealed.bytes().to_vec()).map_err(|error| format!("what was sealed: {error}"))?;
-    must(matches!(opened.intent(), Ok(Some(Intent::Send(_)))), || "what was sealed is no message".to_owned())?;
+    let opened = Sealed::open(sealed.bytes().to_vec()).map_err(|error| format!("the sealed record: {error}"))?;
+    must(matches!(opened.intent(), Ok(Some(Intent::Send(_)))), || "the sealed record is not a message".to_owned())?;
     if let Some(content) = &sealed.content {
-        Content::decode(&content.bytes).map_err(|error| format!("what was stored does not decode: {error}"))?;
+        Content::decode(&content.bytes).map_err(|error| format!("the stored content does not decode: {error}"))?;
     }
     Ok("a message".to_owned())
 }
@@ -90,7 +90,7 @@ pub(super) fn arguments(input: &[u8]) -> Checked {
         Err(told) => {
             must(told.iter().all(|text| is_safe(text)), || format!("an error is not safe to print: {told:?}"))?;
             let json = serde_json::from_str::<serde_json::Value>(&told[1]);
-            must(json.is_ok(), || format!("an error is no JSON: {}", told[1]))?;
+            must(json.is_ok(), || format!("an error is not valid JSON: {}", told[1]))?;
             Ok(told[0].replace('\'', "\""))
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn fence(input: &[u8]) -> Checked {
     }
     // What the office says is before the first empty line, one field per line.
     let head = lines.iter().take_while(|line| !line.is_empty()).filter(|line| line.starts_with("from:")).count();
-    must(head == 1, || format!("{head} lines of the head say from whom it is"))?;
+    must(head == 1, || format!("{head} lines of the head name the sender"))?;
     let (body, payload) = (!message.body.is_empty(), message.payload.is_some());
     let parts = [message.context.is_some(), message.expect.is_some(), !message.metadata.is_empty()];
     let escaped = marks(text.matches("\\u{").count());

@@ -101,7 +101,7 @@ where
             // Nothing that looks like an option, a hidden file or a prefix; sessions and ids are never part of a path.
             let may_begin = |c: char| c.is_ascii_alphanumeric() || c == '*' || ["session", "id"].contains(&what);
             let fits = text.starts_with(may_begin) && text.len() <= chars_max && text.chars().all(allowed);
-            must(fits, || format!("{text:?} is no {what}"))?;
+            must(fits, || format!("{text:?} is not a {what}"))?;
             let back = serde_json::to_value(&value).map_err(|error| error.to_string())?;
             must(back == json, || format!("the {what} {text:?} is written as {back}"))?;
             Ok(Some(what))

@@ -1,4 +1,4 @@
-//! What nobody should propose: used ids, and values at and beyond every limit.
+//! Proposals that should never be made: used ids, and values at and beyond every limit.
 
 use poste_core::log::{
     Archive, Claim, Close, Done, Drop, Extend, Intent, Policy, Proposal, Redact, Register, Retire, Send, Settings,

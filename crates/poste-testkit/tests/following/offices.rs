@@ -148,6 +148,6 @@ fn the_doctor_does_not_try_to_settle_a_followed_office() {
     let place = world.place("one");
     let report = doctor::examine(&place, doctor::Request::default(), &mut |_| {}).unwrap();
     assert!(report.findings.iter().any(|finding| finding.check == "claim"), "{:?}", report.findings);
-    let mended = doctor::mend(&place, &report, &mut |_| {});
+    let mended = doctor::apply_fixes(&place, &report, &mut |_| {});
     assert!(mended.iter().all(|mended| mended.failed.is_none()), "{mended:?}");
 }

@@ -9,7 +9,7 @@ use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Ack, Close, Done, Intent, Proposal, Redact};
 use poste_core::office::{Rules, Settled};
 use poste_core::store::Store;
-use poste_core::store::table_digest::{digest, refold_to_look_at};
+use poste_core::store::table_digest::{digest, refold_for_reading};
 use poste_core::store::tables::DueItem;
 use poste_core::time::When;
 use poste_core::{MessageNo, Office, Position, views};
@@ -31,7 +31,7 @@ fn a_followed_log_with_a_refusal_verifies_and_replays() {
     let store = one.store();
     assert_eq!(views::verify(store, |_| {}).unwrap().problems, []);
     assert!(views::diff_with_fold(store, |_| {}).unwrap().equal);
-    let past = refold_to_look_at(store, until, |_| {}).unwrap();
+    let past = refold_for_reading(store, until, |_| {}).unwrap();
     assert!(past.tables().unwrap().refusal(until).unwrap().is_some());
     assert_eq!(views::verify(&past, |_| {}).unwrap().tables, digest(past.conn()).unwrap());
 

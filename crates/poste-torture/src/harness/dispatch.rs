@@ -84,7 +84,7 @@ fn everybody_dies(rig: &Rig, tally: &Tally) -> Result {
         started.elapsed().as_secs_f64(),
         kills.iter().map(|(whom, count)| format!("{count} {whom}")).collect::<Vec<_>>().join(", ")
     ));
-    tally.check(!kills.is_empty() || rig.is_short(), || "nobody was killed".to_owned());
+    tally.check(!kills.is_empty() || rig.is_short(), || "no process was killed".to_owned());
     let twice = fs::read_to_string(desk.folder.join("twice")).unwrap_or_default();
     tally.check(twice.is_empty(), || format!("two worked on one message at once: {twice}"));
     all_answered(rig, tally, &desk, total)?;

@@ -36,7 +36,7 @@ fn without_readers(rig: &Rig, tally: &Tally) -> Result {
     let run = desk.run(&rig.tortured.poste, &["send", "--batch", "batch.jsonl", "--as", "a"])?;
     tally.check(run.is_ok(), || format!("a batch ended with {}", run.told()));
     let bytes = desk.wal_bytes();
-    tally.check(bytes <= WAL_BYTES_USUAL, || format!("the WAL has {bytes} bytes and nobody reads"));
+    tally.check(bytes <= WAL_BYTES_USUAL, || format!("the WAL has {bytes} bytes without a reader"));
     tally.point();
     Ok(())
 }
@@ -90,7 +90,7 @@ fn beside_a_reader(rig: &Rig, tally: &Tally) -> Result {
         grown as f64 / 1_024.0 / sent.len().max(1) as f64,
         longest.as_millis(),
     ));
-    tally.check(after <= WAL_BYTES_USUAL, || format!("the reader is gone and the WAL still has {after} bytes"));
+    tally.check(after <= WAL_BYTES_USUAL, || format!("the reader has ended and the WAL still has {after} bytes"));
     drop((office, reader));
     sent.push("after".to_owned());
     if let Err(broken) = check::sound(&desk.office(), &sent) {

@@ -51,7 +51,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
         "verified in {took:.1} s ({:.0} records/s: chain, content, refold, digest)",
         report.records as f64 / took
     ));
-    tally.check(report.problems.is_empty(), || report.told());
+    tally.check(report.problems.is_empty(), || report.summary());
     tally.check(report.records as f64 >= stored, || format!("only {} records", report.records));
     tally.point();
     Ok(())

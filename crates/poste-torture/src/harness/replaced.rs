@@ -81,7 +81,7 @@ fn deleted_while_opened(rig: &Rig, tally: &Tally) -> Result {
         // Before the waiter looked, there was no office; afterwards, it was deleted.
         let is_told = matches!(run.code, Some(NOT_FOUND | CONFLICT));
         tally.check(is_told, || format!("the database is deleted during {call}: a waiter ended with {}", run.told()));
-        tally.check(!desk.database().exists(), || format!("deleted during {call}, and made anew"));
+        tally.check(!desk.database().exists(), || format!("deleted during {call}, and created again"));
         tally.point();
         Ok(())
     })
@@ -121,7 +121,7 @@ fn stays_gone(rig: &Rig, tally: &Tally, desk: &Desk, what: &str) -> Result {
     let args = ["send", "b", "news", "--as", "a", "--office", &office.to_string_lossy()];
     let run = desk.run(&rig.tortured.poste, &args)?;
     tally.check(run.code == Some(NOT_FOUND), || format!("{what}: the next send ended with {}", run.told()));
-    tally.check(!desk.database().exists(), || format!("{what}: an empty office was made in silence"));
+    tally.check(!desk.database().exists(), || format!("{what}: an empty office was created silently"));
     Ok(())
 }
 

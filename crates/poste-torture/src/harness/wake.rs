@@ -29,7 +29,7 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
     let (fastest, middle, slowest) = (delays[0], delays[delays.len() / 2], delays[delays.len() - 1]);
     tally.note(format!("answer to woken process: fastest {fastest:?}, median {middle:?}, slowest {slowest:?}"));
     // A busy machine makes some slow; a bell that rings before the commit makes all of them slow.
-    tally.check(fastest <= WOKEN_WITHIN, || format!("nobody was woken in {rounds} rounds: {fastest:?} at best"));
+    tally.check(fastest <= WOKEN_WITHIN, || format!("not woken in time in {rounds} rounds: {fastest:?} at best"));
     no_bell(rig, tally, &desk)
 }
 

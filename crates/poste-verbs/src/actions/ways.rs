@@ -33,9 +33,9 @@ pub fn plan(
         (Some(_), None) => true,
         (Some(session), Some(numbers)) => {
             let heard = live.as_ref().map(|live| live.told.heard().numbers).unwrap_or_default();
-            let mut unheard = numbers.iter().filter(|number| !heard.contains(number));
+            let mut unreported = numbers.iter().filter(|number| !heard.contains(number));
             // A waiter announces nothing twice, and no mail that is for the next session.
-            unheard.try_fold(false, |is_news, number| {
+            unreported.try_fold(false, |is_news, number| {
                 Ok::<_, Error>(is_news || views::is_news_to(office.store(), *number, agent, &session.id)?)
             })?
         }

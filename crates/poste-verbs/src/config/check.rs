@@ -133,7 +133,7 @@ impl Answer {
         if all > rules + schemas + gates {
             error = error.hint(format!("fix {} first: claiming and finishing are blocked", poste_config::LOCAL_FILE));
         }
-        answered.but(error)
+        answered.with_error(error)
     }
 }
 

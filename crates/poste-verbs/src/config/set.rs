@@ -66,7 +66,7 @@ impl Verb for Input {
         let answered = Answered::new(answer);
         Ok(match bring_into_force(desk) {
             Ok(()) => answered,
-            Err(error) => answered.but(error),
+            Err(error) => answered.with_error(error),
         })
     }
 }

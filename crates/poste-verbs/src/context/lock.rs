@@ -45,7 +45,7 @@ impl Verb for Input {
         let proposal = desk.proposal(intent, None, self.id)?;
         check_lock(desk, &self.name, &proposal)?;
         let (outcome, effect) = desk.decide(&proposal)?;
-        let Effect::Locked(locked) = effect else { return Err(Error::odd_effect("the lock")) };
+        let Effect::Locked(locked) = effect else { return Err(Error::unexpected_effect("the lock")) };
         Ok(Answered::new(Answer { locked, repeat: outcome.repeat }))
     }
 }

@@ -155,7 +155,7 @@ pub fn summary(version: &VersionView) -> String {
 /// Proposes a version.
 fn propose(desk: &mut Desk<'_>, proposal: &Proposal, lines: Lines) -> Result<VersionAnswer> {
     let (outcome, effect) = desk.decide(proposal)?;
-    let Effect::Versioned(made) = effect else { return Err(Error::odd_effect("the change")) };
+    let Effect::Versioned(made) = effect else { return Err(Error::unexpected_effect("the change")) };
     let Outcome { id, position, repeat, .. } = outcome;
     let (added, removed) = (Some(lines.added), Some(lines.removed));
     Ok(VersionAnswer { made, added, removed, merged: false, id, position, repeat })

@@ -142,7 +142,7 @@ impl Verb for Input {
         };
         let proposal = desk.proposal(Intent::HandoffCreate(header), Some(content), self.id)?;
         let (outcome, effect) = desk.decide(&proposal).map_err(explain_size)?;
-        let Effect::Sent(sent) = effect else { return Err(Error::odd_effect("the handoff")) };
+        let Effect::Sent(sent) = effect else { return Err(Error::unexpected_effect("the handoff")) };
         let number = sent.number;
         let answer = Answer {
             number,

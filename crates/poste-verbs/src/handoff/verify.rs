@@ -76,7 +76,7 @@ pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&
             None => Err(gates::untrusted(&format!("handoff {number} was not accepted"), &blocked)),
         };
     }
-    let report = gates::look(desk, &all, &message)?;
+    let report = gates::run_unclaimed(desk, &all, &message)?;
     if !report.passed && overridden.is_none() {
         return Err(Error::refused(format!("handoff {number} does not pass your gates"))
             .code("unverified")
@@ -108,7 +108,7 @@ fn run(desk: &Desk<'_>, command: &VerifyCommand, folder: &Path) -> Result<RunRes
     task.folder(folder).limit(Duration::from_millis(command.timeout_ms)).output(Output::Together).keep(KEPT);
     task.watch_every(gates::LOOK_EVERY);
     let what = command.line();
-    Ok(match task.run_watched(&mut |_| if desk.is_cancelled() { Watch::Stop } else { Watch::GoOn }) {
+    Ok(match task.run_watched(&mut |_| if desk.is_cancelled() { Watch::Stop } else { Watch::Continue }) {
         Ok(finished) => {
             if finished.stopped == Some(Stopped::ByWatcher) {
                 return Err(gates::cancelled());

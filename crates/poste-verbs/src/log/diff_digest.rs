@@ -52,5 +52,5 @@ impl Verb for Input {
 fn judged(diff: DigestDiff, error: Error) -> Answered<DigestDiff> {
     let is_same = diff.equal && diff.parted_at.is_none();
     let answered = Answered::new(diff);
-    if is_same { answered } else { answered.but(error) }
+    if is_same { answered } else { answered.with_error(error) }
 }

@@ -1,7 +1,7 @@
 //! Shows the office as it was after a record, by folding the log again.
 use poste_core::office::head;
 use poste_core::store::Store;
-use poste_core::store::table_digest::refold_to_look_at;
+use poste_core::store::table_digest::refold_for_reading;
 use poste_core::views::{self, PastOffice};
 use poste_core::{Position, Timestamp};
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ impl Folded {
             return Err(Error::not_found(format!("there is no record {until}"))
                 .hint(format!("the newest is {newest}; the first is 1")));
         }
-        let store = refold_to_look_at(office.store(), until, reading(report, until))?;
+        let store = refold_for_reading(office.store(), until, reading(report, until))?;
         Ok(Self { store, until })
     }
 

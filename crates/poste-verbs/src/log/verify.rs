@@ -27,6 +27,6 @@ impl Verb for Input {
             return Ok(answered);
         }
         let error = Error::internal(format!("{} found", count(problems, "problem")));
-        Ok(answered.but(error.hint("copy the office folder before doing anything else")))
+        Ok(answered.with_error(error.hint("copy the office folder before doing anything else")))
     }
 }

@@ -31,13 +31,13 @@ pub struct HeldAnswer {
 
 impl HeldAnswer {
     fn of(outcome: Outcome, effect: Effect) -> Result<Self> {
-        let Effect::Reserved(reserved) = effect else { return Err(Error::odd_effect("it")) };
+        let Effect::Reserved(reserved) = effect else { return Err(Error::unexpected_effect("it")) };
         Ok(Self { reserved, id: outcome.id, position: outcome.position, repeat: outcome.repeat })
     }
 }
 
 /// `ann holds src/auth/** (it overlaps src/*/login.rs), ends in 42m: the new login`.
-pub fn in_the_way(conflict: &ReservationConflict) -> Note {
+pub fn conflict_note(conflict: &ReservationConflict) -> Note {
     let held = &conflict.held;
     let how = if held.shared { "shares" } else { "holds" };
     let overlap = match held.pattern == conflict.wanted {

@@ -62,7 +62,7 @@ impl Verb for Input {
         let (released, told) = match effect {
             Effect::Reserved(released) => (released, None),
             Effect::Freed { released, message } => (released, Some(message)),
-            _ => return Err(Error::odd_effect("it")),
+            _ => return Err(Error::unexpected_effect("it")),
         };
         Ok(Answered::new(Answer { released, told, position: outcome.position, repeat: outcome.repeat }))
     }

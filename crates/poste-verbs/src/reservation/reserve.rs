@@ -11,7 +11,7 @@ use poste_core::{Address, limits};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{HeldAnswer, in_the_way, shortened};
+use super::{HeldAnswer, conflict_note, shortened};
 use crate::draft::{Heading, Message, one_line, said};
 use crate::error::Kind;
 use crate::explain::explain;
@@ -92,12 +92,12 @@ fn refusal(conflicts: &[ReservationConflict], asked: Option<Asked>) -> Error {
     let mut error = match conflicts {
         // Freed between the refusal and the query.
         [] => Error::conflict("the paths were held a moment ago; try again"),
-        [one] => Error::worded(Kind::Conflict, in_the_way(one)),
+        [one] => Error::worded(Kind::Conflict, conflict_note(one)),
         many => Error::conflict(format!("{} reservations are in the way", many.len())),
     }
     .code(Code::Reserved.word());
     if conflicts.len() > 1 {
-        error = conflicts.iter().take(SHOWN_MAX).fold(error, |error, conflict| error.cause(in_the_way(conflict)));
+        error = conflicts.iter().take(SHOWN_MAX).fold(error, |error, conflict| error.cause(conflict_note(conflict)));
         if let more @ 1.. = conflicts.len().saturating_sub(SHOWN_MAX) {
             error = error.cause(note!("and {more} more: "[reservations]));
         }

@@ -13,7 +13,7 @@ use crate::{Access, Answered, Desk, Result, Verb};
 pub struct Input {
     /// Session to show; default: the caller's
     pub id: Option<Session>,
-    /// Also write the page again that closing wrote
+    /// Also write the session's page again
     pub page: bool,
 }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 pub use planner::{Known, Plan, Way, plan};
 pub use ring::{Program, Rung, RungOutcome, Startable, Starter, record};
-pub use round::{Answer, Asked, Later, wake};
+pub use round::{Answer, PendingRings, WakeRequest, wake};
 pub use waiter::{Place, is_waiting};
 
 /// The timeout of one way.

@@ -62,7 +62,7 @@ impl Rung {
         Self { agent: Some(who.agent.clone()), session, numbers, outcome, tried: Vec::new(), reason: Some(reason) }
     }
 
-    pub(super) fn for_nobody(number: MessageNo) -> Self {
+    pub(super) fn without_agent(number: MessageNo) -> Self {
         let reason = Some("it waits for no agent that could be woken".to_owned());
         let (agent, session, tried) = (None, None, Vec::new());
         Self { agent, session, numbers: vec![number], outcome: RungOutcome::Nothing, tried, reason }

@@ -16,7 +16,7 @@ use crate::{Answered, Desk, Error, Result, actions, no_message, unknown_agent};
 /// Which agents to wake.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct WakeRequest {
     /// Names of agents, and numbers of messages; none: every agent that is owed a ring
     pub who: Vec<String>,
     /// Only for mail that was not shown yet
@@ -29,7 +29,7 @@ pub struct Asked {
     pub remote: bool,
     /// What the last answer left for later.
     #[serde(skip)]
-    pub later: Option<Later>,
+    pub later: Option<PendingRings>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -38,12 +38,12 @@ pub struct Answer {
     pub rung: Vec<Rung>,
     /// An agent was rung a moment ago for other mail: ask again with this once its time has come.
     #[serde(skip)]
-    pub later: Option<Later>,
+    pub later: Option<PendingRings>,
 }
 
 /// Rings that it is too soon for, and the outcome of the others.
 #[derive(Debug)]
-pub struct Later {
+pub struct PendingRings {
     /// How long to wait.
     pub wait: Duration,
     round: Round,
@@ -60,11 +60,11 @@ struct Round {
 }
 
 /// Rings the agents that are to be woken and for which it is not too soon.
-pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<Answered<Answer>> {
+pub fn wake(desk: &mut Desk<'_>, request: WakeRequest, starter: &dyn Starter) -> Result<Answered<Answer>> {
     desk.agent()?;
-    let mut round = match asked.later {
+    let mut round = match request.later {
         Some(later) => later.round,
-        None => Round::begin(desk, &asked)?,
+        None => Round::begin(desk, &request)?,
     };
     let mut wait: Option<Duration> = None;
     for mut ringing in std::mem::take(&mut round.to_ring) {
@@ -79,19 +79,19 @@ pub fn wake(desk: &mut Desk<'_>, asked: Asked, starter: &dyn Starter) -> Result<
         }
     }
     match wait {
-        Some(wait) => Ok(Answered::new(Answer { rung: Vec::new(), later: Some(Later { wait, round }) })),
+        Some(wait) => Ok(Answered::new(Answer { rung: Vec::new(), later: Some(PendingRings { wait, round }) })),
         None => round.finish(desk),
     }
 }
 
 impl Round {
-    fn begin(desk: &Desk<'_>, asked: &Asked) -> Result<Self> {
-        let is_for_all = asked.who.is_empty();
-        let Targets { mut agents, without_agent, mut errors } = targets(desk.office, asked)?;
+    fn begin(desk: &Desk<'_>, request: &WakeRequest) -> Result<Self> {
+        let is_for_all = request.who.is_empty();
+        let Targets { mut agents, without_agent, mut errors } = targets(desk.office, request)?;
         // A process that rings anyway also makes the rings of a process that died before its own.
         let owed = match is_for_all {
             true => views::owed_rings(desk.office.store(), desk.office.now()?)?,
-            false if asked.apart => actions::lost_rings(desk.office)?,
+            false if request.apart => actions::lost_rings(desk.office)?,
             false => Vec::new(),
         };
         for (sleeper, number) in owed {
@@ -99,16 +99,16 @@ impl Round {
         }
         let mut to_ring = Vec::new();
         for (agent, numbers) in agents {
-            let cause = match asked.apart || is_for_all {
+            let cause = match request.apart || is_for_all {
                 true => Cause::Stored,
-                false => Cause::Asked { numbers, only_unseen: asked.unseen },
+                false => Cause::Asked { numbers, only_unseen: request.unseen },
             };
-            match Ringing::new(desk, agent, cause, asked.remote) {
+            match Ringing::new(desk, agent, cause, request.remote) {
                 Ok(ringing) => to_ring.push(ringing),
                 Err(error) => errors.push(error),
             }
         }
-        Ok(Self { to_ring, rung: without_agent.into_iter().map(Rung::for_nobody).collect(), errors, is_for_all })
+        Ok(Self { to_ring, rung: without_agent.into_iter().map(Rung::without_agent).collect(), errors, is_for_all })
     }
 
     fn finish(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
@@ -121,7 +121,7 @@ impl Round {
         let error = errors.into_iter().reduce(|first, other| first.cause(other.message));
         match error {
             Some(error) if rung.is_empty() && !is_for_all => Err(error),
-            Some(error) => Ok(Answered::new(Answer { rung, later: None }).but(error)),
+            Some(error) => Ok(Answered::new(Answer { rung, later: None }).with_error(error)),
             None => Ok(Answered::new(Answer { rung, later: None })),
         }
     }
@@ -145,13 +145,13 @@ struct Targets {
     errors: Vec<Error>,
 }
 
-fn targets(office: &Office, asked: &Asked) -> Result<Targets> {
+fn targets(office: &Office, request: &WakeRequest) -> Result<Targets> {
     let mut targets = Targets::default();
     let mut everything = Vec::new();
-    for word in &asked.who {
+    for word in &request.who {
         // An agent may be called 12.
         let number = word.strip_prefix('#').unwrap_or(word).parse().map(MessageNo);
-        if let Some(number) = number.ok().filter(|_| !asked.apart) {
+        if let Some(number) = number.ok().filter(|_| !request.apart) {
             match sleepers(office, number)? {
                 None => targets.errors.push(no_message(number)),
                 Some(sleepers) if sleepers.is_empty() => targets.without_agent.push(number),

@@ -18,9 +18,9 @@ pub trait Known {
 
 /// For a definition without an office: every address may exist.
 #[derive(Debug, Clone, Copy)]
-pub struct Anybody;
+pub struct AnyAddress;
 
-impl Known for Anybody {
+impl Known for AnyAddress {
     fn missing(&self, _: &Address) -> Option<String> {
         None
     }

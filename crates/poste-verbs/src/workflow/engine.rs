@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use super::check::{Known, lint};
 use super::definition::{Definition, OnFail, Step, Target};
 use super::files::Source;
-use super::plan::{Act, FAIL, Inputs, RETRY, SKIP, Stir, Task, plan};
+use super::plan::{Act, FAIL, Inputs, Pending, RETRY, SKIP, Task, plan};
 use super::source::Format;
 use crate::register;
 
@@ -133,7 +133,7 @@ pub fn start(
     let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),
-        Verdict::Accepted(_) => Err(crate::Error::odd_effect("a workflow")),
+        Verdict::Accepted(_) => Err(crate::Error::unexpected_effect("a workflow")),
         Verdict::Rejected(rejection) => Err(rejection.into()),
     }
 }
@@ -184,7 +184,7 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
     let Began::With(content) = views::workflow_began(office.store(), view)? else { return Ok(None) };
     let format = content.metadata.get("format").and_then(|ending| Format::of_ending(ending));
     let Some((format, name)) = format.zip(view.name.as_ref()) else { return Ok(None) };
-    let (definition, _) = lint(&content.body.text(), format, name, &super::check::Anybody);
+    let (definition, _) = lint(&content.body.text(), format, name, &super::check::AnyAddress);
     #[derive(serde::Deserialize)]
     struct Given {
         inputs: Inputs,
@@ -195,21 +195,21 @@ pub fn began(office: &Office, view: &WorkflowView) -> Result<Option<(Definition,
 
 /// Advances every open workflow as far as possible now.
 pub fn advance(office: &mut Office, via: Via) -> Result<Advanced, Error> {
-    advance_from(office, via, Stir::Waits)
+    advance_from(office, via, Pending::Waiting)
 }
 
 /// Like [`advance`], but does not retry steps that could not be sent before.
 pub fn advance_news(office: &mut Office, via: Via) -> Result<Advanced, Error> {
-    advance_from(office, via, Stir::News)
+    advance_from(office, via, Pending::Ready)
 }
 
 /// Like [`advance_news`], for one workflow.
 pub fn advance_news_of(office: &mut Office, via: Via, label: &Label) -> Result<Advanced, Error> {
     let outlines = views::open_workflows(office.store(), Some(label))?;
-    advance_outlined(office, via, outlines, Stir::News)
+    advance_outlined(office, via, outlines, Pending::Ready)
 }
 
-fn advance_from(office: &mut Office, via: Via, least: Stir) -> Result<Advanced, Error> {
+fn advance_from(office: &mut Office, via: Via, least: Pending) -> Result<Advanced, Error> {
     let outlines = views::open_workflows(office.store(), None)?;
     advance_outlined(office, via, outlines, least)
 }
@@ -218,11 +218,11 @@ fn advance_outlined(
     office: &mut Office,
     via: Via,
     outlines: Vec<WorkflowView>,
-    least: Stir,
+    least: Pending,
 ) -> Result<Advanced, Error> {
     let mut advanced = Advanced::default();
     for outline in outlines {
-        if Stir::of(&outline) < least {
+        if Pending::of(&outline) < least {
             advanced.open += 1;
             continue;
         }
@@ -256,7 +256,7 @@ pub fn advance_one(office: &mut Office, via: Via, label: &Label, advanced: &mut 
     for _ in 0..PASSES_MAX {
         // Results are read only when there is something to do with them.
         let Some(outline) = views::open_workflows(office.store(), Some(label))?.pop() else { return Ok(()) };
-        if Stir::of(&outline) == Stir::Still {
+        if Pending::of(&outline) == Pending::None {
             break;
         }
         let known = match &began_with {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::render::Picture;
-use super::{Anybody, Given, Known, Registered, Source, check, engine};
+use super::{AnyAddress, Given, Known, Registered, Source, check, engine};
 use crate::{Access, Answered, Desk, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -58,7 +58,7 @@ impl Verb for Input {
 
 /// Draws a definition without an office: every agent it names may exist.
 pub fn of_file(name: String, source: &Source, format: Format) -> Result<Answered<Answer>> {
-    let picture = of_definition(source, &Anybody)?;
+    let picture = of_definition(source, &AnyAddress)?;
     Ok(Answered::new(Answer::new(name, format, &picture)))
 }
 

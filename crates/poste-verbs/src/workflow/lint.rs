@@ -73,6 +73,6 @@ pub fn of_sources(sources: Vec<Result<Source, CoreError>>, known: &dyn Known) ->
     let answered = if is_empty { answered.next(nothing_defined()) } else { answered };
     Ok(match problems {
         0 => answered,
-        problems => answered.but(Error::usage(format!("{} found", count(problems, "problem")))),
+        problems => answered.with_error(Error::usage(format!("{} found", count(problems, "problem")))),
     })
 }

@@ -4,7 +4,7 @@ use poste_core::views::{self, WorkflowLine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::go_on_with_news;
+use super::advance_ended;
 use crate::{Access, Answered, Desk, Result, Verb, input};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         input::check_limit(self.limit, LIMIT_MAX)?;
-        go_on_with_news(desk);
+        advance_ended(desk);
         let workflows = views::workflows(desk.office.store(), self.all, self.limit.into())?;
         if workflows.is_empty() {
             desk.say(match self.all {

@@ -37,13 +37,13 @@ use poste_core::views::{self, WorkflowView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use check::{Anybody, Known, lint};
+pub use check::{AnyAddress, Known, lint};
 pub use definition::{Definition, ForEach, Input, OnFail, Step, Target};
 pub use engine::{
     Advanced, Registered, Started, advance, advance_news, advance_news_of, advance_one, began, proposal_of, start,
 };
 pub use files::{FOLDER, Given, Source, definitions, no_workflow};
-pub use plan::{Act, Inputs, Stir, Task, plan};
+pub use plan::{Act, Inputs, Pending, Task, plan};
 pub use source::Format;
 
 use crate::actions::CarriedOut;
@@ -81,13 +81,13 @@ fn change(
     }
     let proposal = desk.proposal(intent, content, id)?;
     let (outcome, _) = desk.decide(&proposal)?;
-    go_on(desk, &workflow)?;
+    advance_and_warn(desk, &workflow)?;
     let state = found(desk.office, &workflow)?.state;
     Ok(Answered::new(Changed { workflow, state, id: outcome.id, repeat: outcome.repeat }))
 }
 
 /// Advances a workflow before its state is returned.
-fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
+fn advance_and_warn(desk: &mut Desk<'_>, workflow: &Label) -> Result {
     let mut advanced = Advanced::default();
     advance_one(desk.office, desk.caller.via, workflow, &mut advanced)?;
     advanced.waiting.into_iter().for_each(|why| desk.warn(why));
@@ -95,7 +95,7 @@ fn go_on(desk: &mut Desk<'_>, workflow: &Label) -> Result {
 }
 
 /// Advances every workflow in which something has ended: the process that ended it may have died before advancing it.
-fn go_on_with_news(desk: &mut Desk<'_>) {
+fn advance_ended(desk: &mut Desk<'_>) {
     let mut done = CarriedOut::default();
     done.advanced(advance_news(desk.office, desk.caller.via));
     done.all_warnings().into_iter().for_each(|why| desk.warn(why));

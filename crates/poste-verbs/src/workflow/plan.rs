@@ -53,34 +53,34 @@ pub type Inputs = BTreeMap<String, String>;
 /// Whether there may be anything to do, judged by states alone. It reads no content, so it is cheap enough for every
 /// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stir {
-    Still,
+pub enum Pending {
+    None,
     /// A step that could not be sent may be tried again.
-    Waits,
-    News,
+    Waiting,
+    Ready,
 }
 
-impl Stir {
+impl Pending {
     pub fn of(view: &WorkflowView) -> Self {
         let order = Order(view);
         let doomed = order.doomed().is_some();
-        let mut stir = Self::Still;
+        let mut pending = Pending::None;
         for step in view.steps.iter().filter(|step| !step.is_settled() && order.may_begin(step)) {
             let found = match order.is_wanted(step) {
-                None => Self::Still,
-                Some(false) => Self::News,
-                Some(true) if step.current().next().is_none() && doomed => Self::Still,
-                Some(true) if !is_idle(step) => Self::Still,
-                Some(true) if step.state == StepState::Waiting => Self::Waits,
-                Some(true) => Self::News,
+                None => Pending::None,
+                Some(false) => Pending::Ready,
+                Some(true) if step.current().next().is_none() && doomed => Pending::None,
+                Some(true) if !is_idle(step) => Pending::None,
+                Some(true) if step.state == StepState::Waiting => Pending::Waiting,
+                Some(true) => Pending::Ready,
             };
-            stir = stir.max(found);
+            pending = pending.max(found);
         }
         let is_over = match doomed {
             true => !view.steps.iter().any(StepView::is_running),
             false => view.steps.iter().all(|step| order.is_satisfied(step)),
         };
-        if is_over { Self::News } else { stir }
+        if is_over { Pending::Ready } else { pending }
     }
 }
 

@@ -6,7 +6,7 @@ use poste_core::views::{self, WorkflowView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Inputs, found, go_on, start};
+use super::{Given, Inputs, advance_and_warn, found, start};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Desk, Result, Verb};
 
@@ -52,7 +52,7 @@ impl Verb for Input {
         let started = start(desk.office, author, id.clone(), &source, &self.inputs)?;
         let workflow = started.workflow;
         desk.note_stored(format!("workflow {workflow}, id {id}"));
-        go_on(desk, &workflow)?;
+        advance_and_warn(desk, &workflow)?;
         let view = found(desk.office, &workflow)?;
         desk.say(note!("follow it: " [workflow show, workflow = workflow]));
         // A workflow only sends messages. A dispatcher starts the agents, and without runs there may be none.

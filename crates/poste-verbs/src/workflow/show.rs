@@ -5,7 +5,7 @@ use poste_core::views::WorkflowView;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{found, go_on_with_news};
+use super::{advance_ended, found};
 use crate::{Access, Answered, Desk, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ impl Verb for Input {
     type Answer = WorkflowView;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<WorkflowView>> {
-        go_on_with_news(desk);
+        advance_ended(desk);
         Ok(Answered::new(found(desk.office, &self.workflow)?))
     }
 }

@@ -92,8 +92,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         secrets: args.write.secret.secrets(),
     };
     let answered = match &args.context {
-        Some(name) => args.wait.patiently(cx, &mut office, name, |office| cx.ask(office, input.clone()))?,
-        None => cx.ask(&mut office, input)?,
+        Some(name) => {
+            args.wait.retry_while_locked(cx, &mut office, name, |office| cx.call_verb(office, input.clone()))?
+        }
+        None => cx.call_verb(&mut office, input)?,
     };
     cx.ui.now = office.now()?;
     cx.show(&mut office, answered.map(|answer| agree::Answer { repeat: is_repeat && answer.repeat, ..answer }))

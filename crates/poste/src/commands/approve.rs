@@ -40,7 +40,7 @@ pub(crate) struct DecisionArgs {
 
 impl Answer for approve::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already decided under this id)" } else { "" };
         writeln!(out, "#{} {}: {} notified with #{}{again}", self.number, self.choice, self.asker, self.answer)
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return cx.call_as(input, |answer| Asked { answer, waited: false });
     }
     let mut office = cx.office()?;
-    let mut answered = cx.ask(&mut office, input)?;
+    let mut answered = cx.call_verb(&mut office, input)?;
     answered.next.clear();
     notes::say(&cx.ui, &answered);
     let ask::Answer { approval, id, repeat } = answered.answer;
@@ -144,7 +144,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if approval.choice.is_some() || cx.ui.json {
         let decided = approval.answer;
         cx.ui.answer(&Asked { answer: ask::Answer { approval, id, repeat }, waited: true })?;
-        decided.map_or(Ok(()), |answer| cx.waited_for(&mut office, answer))?;
+        decided.map_or(Ok(()), |answer| cx.ack_awaited_answer(&mut office, answer))?;
     }
     ended
 }
@@ -172,7 +172,7 @@ pub(crate) fn wait_on(
         Ok(approval.is_settled().then_some(()))
     })?;
     cx.ui.now = office.now()?;
-    let approval = cx.ask(office, approval::Input { number })?.answer;
+    let approval = cx.call_verb(office, approval::Input { number })?.answer;
     let ended = outcome(&approval, settled.is_some());
     Ok((approval, ended))
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open_to_write()?;
     let claimed = match args.wait {
         true => wait(cx, &mut office, &input, args.timeout),
-        false => cx.ask(&mut office, input),
+        false => cx.call_verb(&mut office, input),
     };
     let answered = claimed.map_err(|error| print_partial(cx, error))?;
     cx.ui.now = office.now()?;
@@ -116,7 +116,7 @@ pub(super) fn wait(
     let mut returned = Vec::new();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let found = cx.wait(office, &interest, left, |office| match cx.ask(office, input.clone()) {
+        let found = cx.wait(office, &interest, left, |office| match cx.call_verb(office, input.clone()) {
             Err(error) if error.code == Some(Code::NothingToClaim.word()) => Ok(None),
             claimed => claimed.map(Some),
         })?;
@@ -132,7 +132,7 @@ pub(super) fn wait(
             continue;
         }
         answer.returned = returned;
-        if answer.came_to_nothing() {
+        if answer.nothing_passed() {
             return Err(cx.with_desk(office, |desk| claim::nothing_left(desk, answer))?.into());
         }
         return Ok(answered);

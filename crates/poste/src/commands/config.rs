@@ -129,7 +129,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         ConfigCommand::Check(CheckArgs { file }) => {
             let file = file.map(|file| Ok::<_, CommandError>(cx.cwd()?.join(file))).transpose()?;
             let checked = check::check(|| cx.station().place(), &check::Input { file });
-            cx.tell(checked?)
+            cx.print_answer(checked?)
         }
         ConfigCommand::Show(args) => cx.call(show::Input { key: args.key }),
         ConfigCommand::Set(args) => cx.call(set::Input { key: args.key.to_string(), value: args.value }),

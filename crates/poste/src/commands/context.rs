@@ -262,7 +262,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 fn show(cx: &mut Cx, args: ShowArgs) -> Result {
     let mut office = cx.open()?;
-    let answered = cx.ask(&mut office, show::Input { name: args.name, at: args.at })?;
+    let answered = cx.call_verb(&mut office, show::Input { name: args.name, at: args.at })?;
     let view = &answered.answer;
     if cx.ui.json || !(args.text || args.data || args.for_model) {
         return cx.show(&mut office, answered);

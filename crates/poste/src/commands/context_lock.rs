@@ -65,14 +65,14 @@ pub(crate) struct UnlockArgs {
 impl Answer for lock::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let Locked { context, token, until } = &self.locked;
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         writeln!(out, "{context} is locked until {until} ({}), token {token}{again}", ui.time(*until))
     }
 }
 
 impl Answer for unlock::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         match self.told {
             Some(number) => {
                 writeln!(out, "{} is unlocked; its holder was notified with #{number}{again}", self.context)
@@ -86,7 +86,8 @@ pub(crate) fn lock(cx: &mut Cx, args: LockArgs) -> Result {
     let for_ms = Some(i64::try_from(args.length.as_millis()).unwrap_or(i64::MAX));
     let input = lock::Input { name: args.name, for_ms, id: args.id };
     let mut office = cx.open_to_write()?;
-    let answered = args.wait.patiently(cx, &mut office, &input.name, |office| cx.ask(office, input.clone()))?;
+    let answered =
+        args.wait.retry_while_locked(cx, &mut office, &input.name, |office| cx.call_verb(office, input.clone()))?;
     cx.ui.now = office.now()?;
     cx.show(&mut office, answered)
 }
@@ -102,7 +103,7 @@ pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
 
 impl WaitArgs {
     /// Runs `work`, and runs it again after each change of the lock that blocks it, until the wait is over.
-    pub(crate) fn patiently<T>(
+    pub(crate) fn retry_while_locked<T>(
         self,
         cx: &Cx,
         office: &mut Office,

@@ -231,7 +231,8 @@ fn changed<V: Verb + Clone>(
     name: &ContextName,
     input: &V,
 ) -> Result<Answered<V::Answer>> {
-    wait.patiently(cx, office, name, |office| cx.ask(office, input.clone())).map_err(|error| keep_marked(name, error))
+    wait.retry_while_locked(cx, office, name, |office| cx.call_verb(office, input.clone()))
+        .map_err(|error| keep_marked(name, error))
 }
 
 /// If both sides changed the same lines, keeps the text with conflict markers in a file, to be resolved there.
@@ -258,7 +259,7 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
     let editor = editor()?;
     let mut office = cx.open_to_write()?;
     cx.active_agent(&mut office)?;
-    let shown = cx.ask(&mut office, show::Input { name: args.name.clone(), at: None })?;
+    let shown = cx.call_verb(&mut office, show::Input { name: args.name.clone(), at: None })?;
     notes::say(&cx.ui, &shown);
     let before = shown.answer;
     if let Some(lock) = &before.lock {

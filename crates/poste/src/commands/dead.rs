@@ -71,7 +71,7 @@ struct DropArgs {
     /// Only for this recipient
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
-    /// Why it is dropped
+    /// Reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

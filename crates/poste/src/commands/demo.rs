@@ -123,7 +123,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn register(cx: &Cx, office: &mut Office, name: &str, role: &str, capabilities: &[&str]) -> Result {
     let capabilities = capabilities.iter().map(|word| word.parse()).collect::<std::result::Result<_, _>>()?;
     let role = Some(role.parse()?);
-    cx.ask(office, register::Input { role, capabilities, ..register::Input::of(name.parse()?) }).map(drop)
+    cx.call_verb(office, register::Input { role, capabilities, ..register::Input::of(name.parse()?) }).map(drop)
 }
 
 /// One of the three processes. It is killed when the demo ends, however it ends.
@@ -268,7 +268,7 @@ impl Player<'_> {
     }
 
     fn ask<V: Verb>(&mut self, verb: V) -> Result<V::Answer> {
-        Ok(self.cx.ask(&mut self.office, verb)?.answer)
+        Ok(self.cx.call_verb(&mut self.office, verb)?.answer)
     }
 
     fn send(&mut self, to: &str, kind: &str, subject: &str, body: &str) -> Result {

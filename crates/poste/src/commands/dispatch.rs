@@ -4,7 +4,7 @@ use poste_core::log::MessageNo;
 use poste_core::text::Name;
 use poste_core::views::{Later, WhyLater};
 use poste_dispatch::engine::{
-    AgentPicture, AgentState, Dispatcher, Hold, Picture, SpentPicture, Told, Until, WaitReason,
+    AgentPicture, AgentState, Dispatcher, Hold, Picture, Report, SpentPicture, Until, WaitReason,
 };
 use poste_dispatch::verbs::{self, dry_run, resume, runs, status, stop};
 
@@ -140,8 +140,8 @@ fn dispatch(cx: &mut Cx, which: Which, once: bool, stop_runs: bool) -> Result {
         cx.ui.say(format!("dispatching for {agents}; Ctrl-C waits for active runs, then exits"));
     }
     // Must precede the first command of a rule, which would otherwise handle the signals itself.
-    poste_run::signals_are_seen_to();
-    let mut hear = |told: Told<'_>| screen.hear(told);
+    poste_run::mark_signals_handled();
+    let mut hear = |report: Report<'_>| screen.hear(report);
     let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
     dispatcher.only(which.agent).notifies(true).stops_runs(stop_runs);
     super::dispatch_live::on_signals(&dispatcher.stopper(), stop_runs, cx.ui.json)?;

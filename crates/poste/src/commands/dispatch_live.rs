@@ -9,7 +9,7 @@ use poste_core::log::RunOutcome;
 use poste_core::office::{Office, Place};
 use poste_core::text::Name;
 use poste_core::time::length;
-use poste_dispatch::engine::{self, Event, Left, Picture, Stopper, Tally, Told, went_well};
+use poste_dispatch::engine::{self, Event, Left, Picture, Report, Stopper, Tally, went_well};
 
 use super::dispatch::{HEADER, for_what, held_text, later_text, rows};
 use crate::Result;
@@ -53,10 +53,10 @@ impl Screen {
     }
 
     /// Prints what a dispatcher reports. Returns when it has to report again to keep the picture up to date.
-    pub(super) fn hear(&mut self, told: Told<'_>) -> Option<Duration> {
-        let (printed, again) = match told {
-            Told::Event(event) => (self.happened(&event), None),
-            Told::Looked(office, runners) => match self.look(office, runners) {
+    pub(super) fn hear(&mut self, report: Report<'_>) -> Option<Duration> {
+        let (printed, again) = match report {
+            Report::Event(event) => (self.happened(&event), None),
+            Report::Looked(office, runners) => match self.look(office, runners) {
                 Ok(again) => (Ok(()), again),
                 Err(error) => (Err(error), None),
             },

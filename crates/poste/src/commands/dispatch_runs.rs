@@ -98,7 +98,7 @@ pub(super) fn print_output(output: &str, out: &mut dyn Write) -> io::Result<()> 
 
 pub(super) fn logs(cx: &mut Cx, args: LogsArgs) -> Result {
     let follows = args.follow && !cx.ui.json;
-    let (mut office, answered) = cx.ask_here(logs::Input { run: args.run, follows })?;
+    let (mut office, answered) = cx.call_verb_here(logs::Input { run: args.run, follows })?;
     match follows {
         true => follow(cx, &mut office, &answered.answer.agent, &answered.answer.run),
         false => cx.show(&mut office, answered),

@@ -8,7 +8,7 @@ use poste_core::office::{Office, Place};
 use poste_core::store::tables::Concern;
 use poste_core::text::Name;
 use poste_core::views;
-use poste_dispatch::engine::{Dispatcher, Stopper, Told, Until};
+use poste_dispatch::engine::{Dispatcher, Report, Stopper, Until};
 use poste_dispatch::verbs::{self, Runs};
 use poste_verbs::actions::Carrier;
 use poste_verbs::send;
@@ -48,7 +48,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
     let runs = verbs::prepare_request(&mut office, &args.agent, args.wait.is_some(), cx.via())?;
     cx.carry_out(&mut office);
     let Some(patience) = args.wait else {
-        let sent = cx.ask(&mut office, request)?;
+        let sent = cx.call_verb(&mut office, request)?;
         let number = sent.answer.sent.number;
         cx.show(&mut office, sent)?;
         held(cx, &office, number)?.iter().for_each(|why| cx.ui.warn(why));
@@ -58,7 +58,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         cx.ui.say("start agents that have mail: poste dispatch poll");
         return Ok(());
     };
-    let sent = cx.ask(&mut office, request)?;
+    let sent = cx.call_verb(&mut office, request)?;
     let number = sent.answer.sent.number;
     cx.ui.say(format!("#{number} stored for {}", args.agent));
     notes::say(&cx.ui, &sent);
@@ -69,7 +69,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         let only = vec![args.agent.clone()];
         let mut screen = Screen::new(&cx.ui, &only);
         screen.is_quiet = true;
-        let mut hear = |told: Told<'_>| screen.hear(told);
+        let mut hear = |report: Report<'_>| screen.hear(report);
         let mut dispatcher = Dispatcher::new(place.clone(), office, std::env::current_exe()?, &mut hear)?;
         dispatcher.only(only);
         await_answer(place, cx.carrier(), number, patience, dispatcher.stopper());
@@ -86,7 +86,7 @@ pub(super) fn run(cx: &mut Cx, args: Args) -> Result {
         && let Some(message) = views::message(office.store(), answer)?
     {
         cx.ui.answer(&message)?;
-        return cx.waited_for(&mut office, answer);
+        return cx.ack_awaited_answer(&mut office, answer);
     }
     let hint = format!("see its progress: poste track {number}");
     let holds = held(cx, &office, number)?;

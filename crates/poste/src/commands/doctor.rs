@@ -100,5 +100,5 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let examined =
         doctor::doctor(&place, &input, &mut |progress| bar.show(progress), &mut |office| cx.carry_out(office));
     drop(bar);
-    cx.tell(examined?.map(with_commands))
+    cx.print_answer(examined?.map(with_commands))
 }

@@ -181,7 +181,7 @@ fn found_by_hook(cx: &mut Cx, hook: &str, args: &CheckArgs) -> Result<check::Ans
         true => checkout.pushed(io::stdin().lock(), args.paths.first().map(String::as_str))?,
         false => checkout.staged()?,
     };
-    Ok(cx.ask(&mut office, input(&checkout, Vec::new(), touched))?.answer)
+    Ok(cx.call_verb(&mut office, input(&checkout, Vec::new(), touched))?.answer)
 }
 
 fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
@@ -195,7 +195,7 @@ fn check(cx: &mut Cx, args: &CheckArgs) -> Result {
         }
     };
     let checked = paths.len() + touched.len();
-    let answered = cx.ask(&mut office, input(&checkout, paths, touched))?;
+    let answered = cx.call_verb(&mut office, input(&checkout, paths, touched))?;
     let stopped = (!answered.answer.held.is_empty()).then(|| stopped(&answered.answer, "change"));
     cx.show(&mut office, answered)?;
     match stopped {

@@ -191,7 +191,7 @@ impl Answer for Handoffs {
 impl Answer for Decided {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let notified = self.message.map(|message| format!(", notified with #{message}")).unwrap_or_default();
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         writeln!(out, "#{} {}{notified}{again}", self.number, self.state)
     }
 }

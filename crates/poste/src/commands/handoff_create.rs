@@ -82,7 +82,7 @@ pub(crate) struct Args {
 
 impl Answer for create::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already offered under this id)" } else { "" };
         let files = match self.artifacts.len() {
             0 => String::new(),
             count => format!(" with {}, {}", ui::count(count, "file"), poste_core::text::size(self.bytes)),

@@ -52,7 +52,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 
 /// Runs the command line that `poste setup` writes without clap, as describing the arguments to clap takes longer than
 /// finding that there is no mail. `None` for any other command line.
-pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
+pub(crate) fn run_without_clap(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
     let ["hook", moment, "--program", program] = words.as_slice() else { return None };
     let (moment, program) = (moment.parse().ok()?, program.parse().ok()?);
@@ -63,7 +63,7 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
 
 /// The exit code of a command. Agent programs take 2 from a hook as "block this", so a usage error of a hook must end
 /// with another code.
-pub(crate) fn harmless(arguments: &[OsString], code: u8) -> u8 {
+pub(crate) fn non_blocking_exit_code(arguments: &[OsString], code: u8) -> u8 {
     let is_hook = arguments.get(1).is_some_and(|word| word == "hook");
     if is_hook && code == exit_code(Kind::Usage) { exit_code(Kind::Internal) } else { code }
 }

@@ -118,7 +118,7 @@ fn state(ui: &Ui, line: &InboxLine) -> String {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { unread, kind, from, all, limit, tokens } = args;
-    let (mut office, mut answered) = cx.ask_here(inbox::Input { unread, kind, from, all, limit })?;
+    let (mut office, mut answered) = cx.call_verb_here(inbox::Input { unread, kind, from, all, limit })?;
     if let Some(budget) = tokens {
         fit(&cx.ui, &mut answered.answer, budget);
     }

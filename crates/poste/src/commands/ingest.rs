@@ -15,7 +15,7 @@ use crate::draft::{note_rule, parse_recipients};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
-/// Turn a mail, a webhook or a text from outside into a message
+/// Turn an email, webhook or text from outside into a message
 ///
 /// The message is an alert unless you pass --type, has the trust label `outside`, and is stored once, however often it
 /// arrives. Its sender is `ingest`, or the name of kind outside given with --as, which is registered on first use.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum IngestCommand {
-    /// Ingest a raw mail, identified by its Message-ID
+    /// Ingest a raw email, identified by its Message-ID
     #[command(
         after_help = "Examples:\n  poste ingest email ops < alert.eml\n  poste ingest email role:ops --attach --file alert.eml\n  \
                       In an aliases file:  monitor: \"|poste --office /srv/app/.poste ingest email ops\"\n\n\
@@ -43,7 +43,7 @@ enum IngestCommand {
         #[arg(long)]
         attach: bool,
     },
-    /// Ingest a webhook, known by webhook-id or Idempotency-Key
+    /// Ingest a webhook, identified by its idempotency key
     #[command(
         after_help = "Example:\n  poste ingest webhook ops --secret-env HOOK_SECRET --header 'webhook-id: evt-1' \\\n    \
                       --header 'webhook-timestamp: 1800000000' --header 'webhook-signature: v1,BASE64' < body.json"

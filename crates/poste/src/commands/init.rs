@@ -39,5 +39,5 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Err(CommandError::not_found(format!("there is no folder {}", parent.display())));
     }
     let hidden = discover::find(&cx.cwd()?).filter(|above| *above != place.path);
-    cx.tell(init::init(&place, init::Input { hidden })?)
+    cx.print_answer(init::init(&place, init::Input { hidden })?)
 }

@@ -102,7 +102,7 @@ impl Answer for show::Answer {
                 ui.time(record.at),
                 record.name,
                 record.actor,
-                record.origin.told(),
+                record.origin.text(),
                 escape::json(record.header.get()),
             )?;
         }

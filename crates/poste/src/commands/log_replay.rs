@@ -61,7 +61,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return cx.call(replay_inbox::Input { until, inbox });
     }
     let Some(message) = args.message else { return cx.call(replay::Input { until }) };
-    let (mut office, answered) = cx.ask_here(replay_message::Input { until, message })?;
+    let (mut office, answered) = cx.call_verb_here(replay_message::Input { until, message })?;
     let ladder = |past: Past<track::Answer>| Past { answer: Ladder::past(past.answer.track), at: past.at };
     cx.show(&mut office, answered.map(ladder))
 }

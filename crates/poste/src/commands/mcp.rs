@@ -107,8 +107,9 @@ fn call<V: Verb<Answer: Answer>>(desk: &mut Desk<'_>, input: Value) -> poste_ver
     let input: V = serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))?;
     let answered = desk.call(input)?;
     let answer = text(&Ui::plain(desk.now()?), &answered.answer);
-    let answer =
-        answer.map_err(|error| poste_verbs::desk::unshown(&answered.stored, Error::internal(error.to_string())))?;
+    let answer = answer.map_err(|error| {
+        poste_verbs::desk::stored_but_not_shown(&answered.stored, Error::internal(error.to_string()))
+    })?;
     Ok(answered.map(|_| answer))
 }
 

@@ -125,7 +125,7 @@ impl SecretArgs {
 
 impl Answer for Changed {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         writeln!(out, "#{} {}{again}", self.number, self.what)
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let (mut office, answered) = cx.ask_here(read::Input { number: args.number })?;
+    let (mut office, answered) = cx.call_verb_here(read::Input { number: args.number })?;
     if args.for_model && !cx.ui.json {
         return cx.show_as(&mut office, answered, |message| cx.ui.fenced(&fenced(cx, message)));
     }

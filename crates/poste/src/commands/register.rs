@@ -99,7 +99,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         id: args.id,
     };
     let mut office = cx.office()?;
-    let answered = cx.ask(&mut office, input)?;
+    let answered = cx.call_verb(&mut office, input)?;
     let new = answered.answer.changed.then(|| answered.answer.agent.name.clone());
     cx.show(&mut office, answered)?;
     if let Some(name) = new {

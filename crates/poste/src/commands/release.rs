@@ -67,7 +67,7 @@ pub(crate) fn patterns(cx: &Cx, office: &poste_core::Office, what: &[String], li
 
 impl Answer for paths::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         for held in &self.released {
             writeln!(out, "released {}{again}", escape::line(held.pattern.as_str()))?;
         }

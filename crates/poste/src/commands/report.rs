@@ -123,7 +123,7 @@ impl Form {
         if cx.ui.json {
             return Err(CommandError::usage("--mermaid and --json cannot be combined").hint("leave one of them out"));
         }
-        let (mut office, answered) = cx.ask_here(verb)?;
+        let (mut office, answered) = cx.call_verb_here(verb)?;
         cx.show_as(&mut office, answered, |report| cx.ui.text(&page(&cx.ui).diagram(report)))
     }
 }

@@ -35,7 +35,7 @@ impl Answer for Reservations {
                 held.number.to_string(),
                 escape::line(held.pattern.as_str()).into_owned(),
                 held.holder.to_string(),
-                if held.shared { "shared" } else { "alone" }.to_owned(),
+                if held.shared { "shared" } else { "exclusive" }.to_owned(),
                 when(ui, held),
                 escape::line(&reason(held)).into_owned(),
             ]

@@ -9,7 +9,7 @@ use poste_core::store::tables::Concern;
 use poste_core::views;
 use poste_verbs::Answered;
 use poste_verbs::reservation::reserve::{Input, SHOWN_MAX};
-use poste_verbs::reservation::{HeldAnswer, in_the_way};
+use poste_verbs::reservation::{HeldAnswer, conflict_note};
 
 use super::WriteArgs;
 use crate::cli::duration;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// How long to hold them
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     length: Duration,
-    /// Allow other agents to share them; none can reserve them alone
+    /// Allow other agents to share them; none can reserve them exclusively
     #[arg(long)]
     shared: bool,
     /// Reason, shown to agents that want the same paths
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 impl Answer for HeldAnswer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already reserved under this id)" } else { "" };
         if self.reserved.is_empty() {
             return writeln!(out, "already reserved under this id; none of it is held any more");
         }
@@ -97,7 +97,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     cx.ui.now = office.now()?;
     let answered = match args.wait {
         Some(length) => when_free(cx, &mut office, input, length)?,
-        None => cx.ask(&mut office, input)?,
+        None => cx.call_verb(&mut office, input)?,
     };
     cx.ui.now = office.now()?;
     let until = answered.answer.reserved.first().map(|held| held.until);
@@ -113,7 +113,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 /// with the caller's id there is only one.
 fn when_free(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duration) -> Result<Answered<HeldAnswer>> {
     let is_in_the_way = |error: &CommandError| error.code == Some(Code::Reserved.word());
-    match cx.ask(office, input.clone()) {
+    match cx.call_verb(office, input.clone()) {
         Err(error) if is_in_the_way(&error) => {}
         tried => return tried,
     }
@@ -126,7 +126,7 @@ fn when_free(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duratio
         if !conflicts(office)?.is_empty() {
             return Ok(None);
         }
-        match cx.ask(office, input.clone()) {
+        match cx.call_verb(office, input.clone()) {
             Err(error) if is_in_the_way(&error) && input.id.is_none() => Ok(None),
             tried => tried.map(Some),
         }
@@ -137,7 +137,7 @@ fn when_free(cx: &mut Cx, office: &mut Office, mut input: Input, length: Duratio
     cx.ui.now = office.now()?;
     let error = CommandError::new(Kind::TimedOut, "timed out: the paths are still reserved");
     let conflicts = conflicts(office)?;
-    let causes = conflicts.iter().take(SHOWN_MAX).map(|conflict| notes::text(&cx.ui, &in_the_way(conflict)));
+    let causes = conflicts.iter().take(SHOWN_MAX).map(|conflict| notes::text(&cx.ui, &conflict_note(conflict)));
     Err(causes.fold(error, CommandError::cause))
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut bar = Bar::new(&cx.ui);
     let restored = restore::restore(&place, &input, &mut |progress| bar.show(progress));
     drop(bar);
-    cx.tell(restored?)
+    cx.print_answer(restored?)
 }
 
 /// Where the office goes: the given folder, else where one is found from here, else where a new one would be created.

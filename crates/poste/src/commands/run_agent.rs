@@ -11,7 +11,7 @@ use std::time::Duration;
 use poste_core::log::MessageNo;
 use poste_core::store::schema::Schema;
 use poste_core::text::{Name, Session};
-use poste_dispatch::run::{self, Came, Errand, NOT_TAKEN, RUN, RUN_AGENT, RUN_CHILD, RunError, SUPERVISES};
+use poste_dispatch::run::{self, NOT_TAKEN, RUN, RUN_AGENT, RUN_CHILD, RunError, RunRequest, RunResult, SUPERVISES};
 
 use crate::Result;
 use crate::cli::Global;
@@ -23,7 +23,7 @@ use crate::ui::escape;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs one of the two commands if the arguments name it.
-pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
+pub(crate) fn run_without_clap(arguments: &[OsString], schema: Schema) -> Option<ExitCode> {
     let command = arguments.get(1)?.to_str()?;
     if command == RUN_CHILD {
         let (code, why) = poste_run::become_tied(arguments.iter().skip(2).cloned());
@@ -38,8 +38,8 @@ pub(crate) fn plainly(arguments: &[OsString], schema: Schema) -> Option<ExitCode
         return Some(ExitCode::SUCCESS);
     }
     Some(match supervise(&arguments[2..], schema) {
-        Ok(Came::Ended(_)) => ExitCode::SUCCESS,
-        Ok(Came::NotTaken(why)) => {
+        Ok(RunResult::Ended(_)) => ExitCode::SUCCESS,
+        Ok(RunResult::NotTaken(why)) => {
             say(RUN_AGENT, &why);
             ExitCode::from(NOT_TAKEN)
         }
@@ -73,7 +73,7 @@ fn say(command: &str, why: &str) {
     let _ = writeln!(io::stderr(), "poste {command}: {}", escape::line(why));
 }
 
-fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
+fn supervise(words: &[OsString], schema: Schema) -> Result<RunResult> {
     let usage = || CommandError::usage(format!("poste {RUN_AGENT} NAME [NUMBER…]"));
     let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>().ok_or_else(usage)?;
     let (name, numbers) = words.split_first().ok_or_else(usage)?;
@@ -100,8 +100,8 @@ fn supervise(words: &[OsString], schema: Schema) -> Result<Came> {
     };
     let cx = Cx::new(global, "run-agent", schema)?;
     let place = cx.place()?;
-    let errand = Errand { agent, messages, run, program };
-    run::supervise(&place, &errand, cx.host()).map_err(refused)
+    let request = RunRequest { agent, messages, run, program };
+    run::supervise(&place, &request, cx.host()).map_err(refused)
 }
 
 /// Executes this program again, tagged as a supervisor. Returns only if that failed.

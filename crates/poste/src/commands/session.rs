@@ -33,13 +33,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum SessionCommand {
-    /// Start a session; each agent runs as one at a time
+    /// Start a session; an agent has at most one at a time
     #[command(
         after_help = "Examples:\n  eval \"$(poste session start --export --as coder)\"\n  poste session start --goal 'Fix the login' --as coder\n  \
                       poste session start --take-over --as coder\n  poste session start --own-name --export --as coder"
     )]
     Start(StartArgs),
-    /// Add a note, which all sessions below the same root share
+    /// Add a note, shared by all sessions below the same root
     #[command(
         after_help = "Examples:\n  poste session note 'The staging database is down'\n  poste session note --decision 'Use RS256'\n  \
                       poste session note --question 'Which coverage?'\n  poste session note --answer q1 '80 percent'\n  \
@@ -97,7 +97,7 @@ struct NoteArgs {
 struct ShowArgs {
     /// Session to show; otherwise your own
     id: Option<Session>,
-    /// Also write the page again that closing left
+    /// Also write the session's page again
     #[arg(long)]
     page: bool,
 }
@@ -238,7 +238,7 @@ fn note(cx: &mut Cx, args: NoteArgs) -> Result {
 impl Answer for note::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let number = self.question.map(|number| format!(" q{number}")).unwrap_or_default();
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         // The number is what `poste redact --record` takes.
         let record = self.position.map(|position| format!(", record {position}")).unwrap_or_default();
         writeln!(out, "noted in session {}: {}{number}{record}{again}", self.session, self.what)
@@ -247,7 +247,7 @@ impl Answer for note::Answer {
 
 impl Answer for close::Answer {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         writeln!(out, "session {} of {} is closed{again}", self.session.id, self.session.agent)?;
         let numbers = |claims: &[Held]| claims.iter().map(|claim| format!("#{}", claim.number)).collect::<Vec<_>>();
         if !self.released.is_empty() {

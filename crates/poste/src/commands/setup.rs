@@ -111,7 +111,7 @@ impl Answer for SetupAnswer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let site = Site::find(&start(cx, &args)?, |office| cx.place_at(office.to_owned()).open().is_ok())?;
     check_agent(cx, &site, args.agent.as_ref())?;
-    cx.tell(site.set_up(&Work {
+    cx.print_answer(site.set_up(&Work {
         programs: args.program.map(Which::programs),
         remove: args.remove,
         dry_run: args.dry_run,

@@ -114,7 +114,7 @@ fn bar(value: u64, most: u64) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let (mut office, answered) = cx.ask_here(stats::Input { since: args.since })?;
+    let (mut office, answered) = cx.call_verb_here(stats::Input { since: args.since })?;
     cx.show(&mut office, answered.map(|stats| Grouped { stats, by_agent: args.by == By::Agent }))
 }
 

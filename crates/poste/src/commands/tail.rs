@@ -100,7 +100,7 @@ pub(crate) fn has_reader() -> bool {
 /// Prints what happened since the last call, and warns about each damage once.
 fn print_new(cx: &Cx, office: &mut Office, input: &mut tail::Input, damage: &mut BTreeSet<String>) -> Result {
     loop {
-        let page = cx.ask(office, input.clone())?.answer;
+        let page = cx.call_verb(office, input.clone())?.answer;
         page.lines.iter().try_for_each(|line| cx.ui.answer(line))?;
         for why in page.damage {
             if !damage.contains(&why) {

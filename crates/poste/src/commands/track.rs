@@ -117,7 +117,7 @@ fn print_history(ui: &Ui, delivery: &DeliveryView, out: &mut dyn Write) -> io::R
 }
 
 fn origin_text(origin: Option<&Origin>) -> String {
-    origin.map(Origin::told).unwrap_or_default()
+    origin.map(Origin::text).unwrap_or_default()
 }
 
 fn print_delivery(ui: &Ui, delivery: &DeliveryView, track: &Track, out: &mut dyn Write) -> io::Result<()> {
@@ -262,6 +262,6 @@ fn ladder(ui: &Ui, delivery: &DeliveryView, track: &Track) -> String {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let (mut office, answered) = cx.ask_here(track::Input { number: args.number })?;
+    let (mut office, answered) = cx.call_verb_here(track::Input { number: args.number })?;
     cx.show(&mut office, answered.map(|answer| Ladder { answer, history: args.history }))
 }

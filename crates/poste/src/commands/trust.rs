@@ -49,7 +49,7 @@ impl Answer for trust::Answer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.office()?;
     let answered =
-        cx.ask(&mut office, trust::Input { yes: args.yes, revoke: args.revoke, ..trust::Input::default() })?;
+        cx.call_verb(&mut office, trust::Input { yes: args.yes, revoke: args.revoke, ..trust::Input::default() })?;
     cx.ui.now = office.now()?;
     let (file, trusted) = (answered.answer.file.clone(), answered.answer.trusted);
     let seen = answered.answer.digest.filter(|_| !args.revoke && !trusted);
@@ -64,7 +64,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if !confirmed()? {
         return Err(CommandError::new(Kind::Refused, "the file stays untrusted"));
     }
-    cx.ask(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
+    cx.call_verb(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
     cx.ui.say(format!("{file} is trusted"));
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 
-/// End a subscription
+/// Unsubscribe from a topic
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  poste unsubscribe TaskCompleted --as orchestrator")]
 pub(crate) struct Args {

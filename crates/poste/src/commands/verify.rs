@@ -24,7 +24,7 @@ impl Answer for verify::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         let number = self.report.number;
         if self.report.gates.is_empty() {
-            return writeln!(out, "#{number} has no gates and names no artifact");
+            return writeln!(out, "#{number} has no gates and no artifacts");
         }
         for gate in &self.report.gates {
             let (paint, word) = if gate.passed { (Paint::Good, "passed") } else { (Paint::Bad, "failed") };

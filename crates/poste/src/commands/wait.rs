@@ -117,7 +117,7 @@ pub(super) fn next_mail(
 ) -> Result<Answered<wait::Answer>> {
     let interest = Interest::mail(&cx.speaker()?);
     let found = cx.wait(office, &interest, timeout, |office| {
-        let answered = cx.ask(office, input.clone())?;
+        let answered = cx.call_verb(office, input.clone())?;
         input.looked.clone_from(&answered.answer.looked);
         Ok((!answered.answer.news.messages.is_empty()).then_some(answered))
     })?;
@@ -135,17 +135,17 @@ fn print_for_model(cx: &Cx, messages: &[MessageView]) -> Result {
 
 /// Waits until the wanted answers are there, or until the timeout or the deadline.
 fn wait_for_replies(cx: &mut Cx, number: MessageNo, wanted: Wanted, timeout: Option<Duration>) -> Result {
-    let (mut office, first) = cx.ask_here(replies::Input { number })?;
+    let (mut office, first) = cx.call_verb_here(replies::Input { number })?;
     let respond_by = first.answer.respond_by;
     let left = respond_by.map(|by| Duration::from_millis(u64::try_from(by.since_ms(cx.ui.now)).unwrap_or(0)));
     let patience = [timeout, left].into_iter().flatten().min();
     let found = cx.wait(&mut office, &Concern::Message(number).into(), patience, |office| {
-        let answered = cx.ask(office, replies::Input { number })?;
+        let answered = cx.call_verb(office, replies::Input { number })?;
         Ok(wanted.is_complete(&answered.answer).then_some(answered))
     })?;
     let answered = match found {
         Some(answered) => answered,
-        None => cx.ask(&mut office, replies::Input { number })?,
+        None => cx.call_verb(&mut office, replies::Input { number })?,
     };
     cx.ui.now = office.now()?;
     let checked = wanted.check(&answered.answer);

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use poste_core::log::{Via, WakeWay};
 use poste_core::text::Name;
 use poste_dispatch::wake::Input;
-use poste_verbs::wake::{self, Asked, RungOutcome};
+use poste_verbs::wake::{self, RungOutcome, WakeRequest};
 
 use crate::Result;
 use crate::context::Cx;
@@ -70,17 +70,17 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         let _ = rustix::process::setsid();
     }
     let Args { who, unseen, apart, remote, via } = args;
-    cx.acts_by(via);
-    let mut asked = Asked { who, unseen, apart, remote, later: None };
+    cx.set_surface(via);
+    let mut request = WakeRequest { who, unseen, apart, remote, later: None };
     let mut office = cx.office()?;
     loop {
         cx.ui.now = office.now()?;
-        let mut answered = cx.ask(&mut office, Input(asked))?;
+        let mut answered = cx.call_verb(&mut office, Input(request))?;
         let Some(later) = answered.answer.later.take() else {
             cx.ui.now = office.now()?;
             return cx.show(&mut office, answered);
         };
         std::thread::sleep(later.wait);
-        asked = Asked { later: Some(later), ..Asked::default() };
+        request = WakeRequest { later: Some(later), ..WakeRequest::default() };
     }
 }

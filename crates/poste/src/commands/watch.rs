@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use poste_core::log::MessageNo;
 use poste_core::text::{Label, RecordId};
-use poste_dispatch::notify::{self, Line, Retried, WatchOptions, Watcher, What, by_hand};
+use poste_dispatch::notify::{self, Line, Retried, WatchOptions, Watcher, What, commands};
 use poste_verbs::watch::{dead, drop as drop_letter, list, status};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -207,12 +207,12 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         Some(WatchCommand::Dead { rule, limit }) => cx.call(dead::Input { rule, limit }),
         Some(WatchCommand::Retry { rule, numbers, wait }) => retry(cx, &rule, &numbers, wait),
         Some(WatchCommand::Drop { rule, number, id }) => cx.call(drop_letter::Input { rule, number, id }),
-        Some(WatchCommand::Test { rule }) => cx.ui.answer(&by_hand::test(&cx.place()?, &rule)?),
+        Some(WatchCommand::Test { rule }) => cx.ui.answer(&commands::test(&cx.place()?, &rule)?),
     }
 }
 
 fn options(cx: &mut Cx, only: Vec<Label>) -> Result<(WatchOptions, mpsc::Receiver<Line>)> {
-    let (_, known) = cx.ask_here(list::Input { rules: only.clone() })?;
+    let (_, known) = cx.call_verb_here(list::Input { rules: only.clone() })?;
     if known.answer.rules.is_empty() {
         return Err(CommandError::not_found(
             "there are no rules: neither poste.toml nor .poste/local.toml has an [[on]] section",
@@ -249,7 +249,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// A flag that is set by the signals that would end this process, so that it releases its rules first.
 fn stop_on_signals() -> Result<Arc<AtomicBool>> {
-    poste_run::signals_are_seen_to();
+    poste_run::mark_signals_handled();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -287,7 +287,7 @@ fn watch(cx: &mut Cx, only: Vec<Label>, length: Option<Duration>) -> Result {
 
 /// Lists the rules, with the secrets that this process would not find.
 fn rules(cx: &mut Cx) -> Result {
-    let (mut office, mut listed) = cx.ask_here(list::Input::default())?;
+    let (mut office, mut listed) = cx.call_verb_here(list::Input::default())?;
     let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
     for rule in &mut listed.answer.rules {
         rule.missing = notify::missing_secret(&rule.config, &folder);
@@ -297,7 +297,7 @@ fn rules(cx: &mut Cx) -> Result {
 
 fn retry(cx: &mut Cx, rule: &Label, numbers: &[MessageNo], wait: Duration) -> Result {
     let stop = stop_on_signals()?;
-    let retried = by_hand::retry(&cx.place()?, &cx.carrier(), rule, numbers, wait, &stop)?;
+    let retried = commands::retry(&cx.place()?, &cx.carrier(), rule, numbers, wait, &stop)?;
     cx.note_stored(format!("the outcome of {}", ui::count(retried.len(), "message")));
     let failed = retried.iter().filter(|one| !one.told).count();
     if retried.is_empty() {

@@ -6,7 +6,7 @@ use poste_core::store::tables::{Concern, WorkflowState};
 use poste_core::text::{Label, RecordId};
 use poste_core::views::WorkflowView;
 use poste_verbs::workflow::{
-    self, Anybody, Changed, Format, Given, Inputs, Source, advance, approve, cancel, definitions, graph, lint, list,
+    self, AnyAddress, Changed, Format, Given, Inputs, Source, advance, approve, cancel, definitions, graph, lint, list,
     render, retry, run, show,
 };
 use schemars::JsonSchema;
@@ -241,7 +241,7 @@ impl Answer for definitions::Answer {
 
 impl Answer for Changed {
     fn print(&self, _: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let again = if self.repeat { " (before, under this id)" } else { "" };
+        let again = if self.repeat { " (already done under this id)" } else { "" };
         writeln!(out, "{} {}{again}", self.workflow, self.state)
     }
 }
@@ -331,7 +331,8 @@ fn inputs(given: &[String]) -> Result<Inputs> {
 
 fn start(cx: &mut Cx, args: RunArgs) -> Result {
     let (inputs, secrets) = (inputs(&args.inputs)?, args.secret.secrets());
-    let (mut office, started) = cx.ask_here(run::Input { name: given(args.name)?, inputs, id: args.id, secrets })?;
+    let (mut office, started) =
+        cx.call_verb_here(run::Input { name: given(args.name)?, inputs, id: args.id, secrets })?;
     if !args.wait {
         return cx.show(&mut office, started);
     }
@@ -339,10 +340,10 @@ fn start(cx: &mut Cx, args: RunArgs) -> Result {
     cx.ui.say(format!("started {label}; waiting. If interrupted, resume with: --wait --id {id}"));
     notes::say(&cx.ui, &started);
     let over = cx.wait(&mut office, &Concern::Workflow(label.clone()).into(), args.timeout, |office| {
-        let advanced = cx.ask(office, advance::Input { workflow: Some(label.clone()) })?;
+        let advanced = cx.call_verb(office, advance::Input { workflow: Some(label.clone()) })?;
         Ok((advanced.answer.open == 0).then_some(()))
     })?;
-    let view = cx.ask(&mut office, show::Input { workflow: label.clone() })?.answer;
+    let view = cx.call_verb(&mut office, show::Input { workflow: label.clone() })?.answer;
     let state = view.state;
     cx.ui.answer(&Waited(run::Answer { view, ..started.answer }))?;
     match (over, state) {
@@ -363,9 +364,9 @@ fn draw(cx: &mut Cx, args: GraphArgs) -> Result {
     // A file needs no office.
     let drawn = match given(args.name.clone())? {
         Given::File(source) => graph::of_file(args.name, &source, format)?,
-        name => cx.ask_here(graph::Input { name, format })?.1,
+        name => cx.call_verb_here(graph::Input { name, format })?.1,
     };
-    let Some(path) = args.out else { return cx.tell(drawn) };
+    let Some(path) = args.out else { return cx.print_answer(drawn) };
     std::fs::write(&path, &drawn.answer.picture)
         .map_err(|error| CommandError::new(Kind::Internal, format!("{}: {error}", path.display())))?;
     cx.ui.say(format!("wrote {}", path.display()));
@@ -382,7 +383,7 @@ fn check(cx: &mut Cx, names: Vec<String>) -> Result {
     };
     // Files need no office: without one, any agent that they name is accepted.
     if !names.is_empty() && files().count() == names.len() && cx.open().is_err() {
-        return cx.tell(lint::of_sources(files().map(Ok).collect(), &Anybody)?);
+        return cx.print_answer(lint::of_sources(files().map(Ok).collect(), &AnyAddress)?);
     }
     cx.call(lint::Input { names })
 }

@@ -58,11 +58,11 @@ pub struct Ran {
 
 impl Ran {
     pub fn out(&self) -> &str {
-        std::str::from_utf8(&self.out).unwrap_or_else(|_| panic!("{}: stdout is no UTF-8", self.line))
+        std::str::from_utf8(&self.out).unwrap_or_else(|_| panic!("{}: stdout is not valid UTF-8", self.line))
     }
 
     pub fn err(&self) -> &str {
-        std::str::from_utf8(&self.err).unwrap_or_else(|_| panic!("{}: stderr is no UTF-8", self.line))
+        std::str::from_utf8(&self.err).unwrap_or_else(|_| panic!("{}: stderr is not valid UTF-8", self.line))
     }
 
     /// The answer of a command that was given `--json`.
@@ -74,7 +74,8 @@ impl Ran {
     /// The error of a command that was given `--json`.
     pub fn error_json(&self) -> Value {
         let last = self.err().lines().last().unwrap_or_default();
-        let error: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{}: no JSON: {last}", self.line));
+        let error: Value =
+            serde_json::from_str(last).unwrap_or_else(|_| panic!("{}: not valid JSON: {last}", self.line));
         error["error"].clone()
     }
 
@@ -115,7 +116,7 @@ impl Ran {
         if manners.json {
             for answer in self.out().lines() {
                 let parsed = serde_json::from_str::<serde::de::IgnoredAny>(answer);
-                assert!(parsed.is_ok(), "{line}: a line of stdout is no JSON: {answer}");
+                assert!(parsed.is_ok(), "{line}: a line of stdout is not valid JSON: {answer}");
             }
             if *code != 0 {
                 assert_eq!(self.error_json()["exit_code"], *code, "{line}: stderr tells another exit code");

@@ -288,10 +288,10 @@ fn a_file_that_was_swapped_is_noticed_by_name() {
     let sabotages: [(&str, Sabotage<'_>); 8] = [
         ("exists of a.md: there is no such file", &|| {}),
         ("not_empty of a.md: it is empty (0 bytes)", &|| std::fs::write(&path, "").unwrap()),
-        ("digest of a.md: it is not what was sent: 7 bytes then, 8 now", &|| {
+        ("digest of a.md: it changed after it was sent: 7 bytes then, 8 now", &|| {
             std::fs::write(&path, "a draft!").unwrap();
         }),
-        ("digest of a.md: it is not what was sent: other bytes, as many", &|| {
+        ("digest of a.md: it changed after it was sent: same size, different content", &|| {
             std::fs::write(&path, "A draft").unwrap();
         }),
         ("exists of a.md: it is outside the worktree", &|| symlink(&secret, &path).unwrap()),

@@ -67,7 +67,7 @@ fn a_typo_in_the_file_is_an_error_that_names_the_nearest_key_and_nothing_is_writ
         let _ = desk.ask("poste send coder 'Fix it' --as lead").exits(2);
     }
     desk.file("poste.toml", b"[delivery]\nlease = '\xff'\n");
-    desk.note("poste.toml is no UTF-8");
+    desk.note("poste.toml is not valid UTF-8");
     desk.play("poste send coder 'Fix it' --as lead");
     desk.note("whoever only looks is not stopped by it");
     desk.play("poste inbox --as coder");

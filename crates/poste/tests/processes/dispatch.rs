@@ -456,7 +456,7 @@ fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
     // It is not held, so there is nothing to let go; what is wrong and what to do is said.
     until("that it is seen", || stage.agent("anna")["state"] == "restarting");
     let agent = stage.agent("anna");
-    assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with code 9")), "{agent}");
+    assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with exit code 9")), "{agent}");
     let output = stage.dispatch(&["status"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("stop it: poste team stop anna"));
     let output = stage.dispatch(&["resume", "anna", "--as", "lead"]).output().unwrap();

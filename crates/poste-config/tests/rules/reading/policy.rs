@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use poste_config::{ConfigFile, FILE, FilePolicy, KEYS, Key, MACHINE_SECTIONS, TYPES, Takes, Value, length_text};
+use poste_config::{ConfigFile, FILE, FilePolicy, KEYS, Key, MACHINE_SECTIONS, TYPES, Value, ValueKind, length_text};
 use poste_core::log::Policy;
 use poste_core::payload::SchemaSource;
 use poste_core::time::parse_duration_ms;
@@ -99,8 +99,8 @@ fn a_schema_is_no_policy() {
 fn the_ranges_of_the_file_are_those_of_the_fold() {
     for key in KEYS.iter().filter(|key| !MACHINE_SECTIONS.contains(&key.section)) {
         let (low, high, below, above) = match key.takes {
-            Takes::Count { min, max } => (min.to_string(), max.to_string(), min.wrapping_sub(1), max + 1),
-            Takes::Length { min, max } => {
+            ValueKind::Count { min, max } => (min.to_string(), max.to_string(), min.wrapping_sub(1), max + 1),
+            ValueKind::Length { min, max } => {
                 (quote(min), quote(max), (min - 1).cast_unsigned(), (max + 1).cast_unsigned())
             }
             _ => continue,
@@ -147,7 +147,7 @@ fn a_length_that_is_shown_reads_back_as_the_same() {
     assert_eq!(length_text(90 * limits::MINUTE_MS), "1h 30m");
 }
 
-fn takes(name: &str) -> Takes {
+fn takes(name: &str) -> ValueKind {
     KEYS.iter().find(|key| key.section == "delivery" && key.name == name).unwrap().takes
 }
 

@@ -140,7 +140,7 @@ fn wait_until_mail(
     let interest = own.agent.as_ref().map_or_else(Interest::everything, Interest::mail);
     let cancelled = call.cancellation();
     connection.apart(|open| {
-        open.speak_as(own);
+        open.act_as(own);
         progress();
         loop {
             let left = patience.saturating_sub(begun.elapsed());
@@ -158,7 +158,7 @@ fn wait_until_mail(
             }
             progress();
             // If a lease cannot be extended now, waiting continues.
-            drop(connection.arrive());
+            drop(connection.identity_of_call());
         }
     })
 }

@@ -242,7 +242,7 @@ impl Tool {
     }
 
     pub(in crate::mcp) fn run(&self, connection: &Connection, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
-        let caller = connection.arrive();
+        let caller = connection.identity_of_call();
         schema::check(self.name, self.takes(), &mut arguments)?;
         let caller = caller?;
         let reply = match &self.own {

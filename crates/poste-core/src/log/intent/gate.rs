@@ -1,4 +1,4 @@
-//! Gates: the results of checks on a claimed message, before its holder may go on.
+//! Gates: the results of checks on a claimed message, before its holder may continue.
 
 use serde::{Deserialize, Serialize};
 

@@ -176,7 +176,7 @@ pub enum Start {
     Found,
     New,
     /// There was one, and it was discarded for this reason.
-    Anew(String),
+    Rebuilt(String),
     /// The folder is read-only: a temporary index for this one search.
     Borrowed,
 }
@@ -204,11 +204,11 @@ impl Index {
         let _guard = lock(folder)?;
         let start = match Self::open_file(folder)? {
             None => Start::New,
-            Some(Err(why)) => Start::Anew(why),
+            Some(Err(why)) => Start::Rebuilt(why),
             Some(Ok(index)) => match index.odd(store, &office) {
                 Ok(None) => return Ok((index, Start::Found)),
-                Ok(Some(why)) => Start::Anew(why.to_owned()),
-                Err(error) => Start::Anew(damage(error)?),
+                Ok(Some(why)) => Start::Rebuilt(why.to_owned()),
+                Err(error) => Start::Rebuilt(damage(error)?),
             },
         };
         remove_files(folder)?;

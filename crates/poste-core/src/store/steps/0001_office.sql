@@ -53,8 +53,8 @@ CREATE TABLE outcomes (
   reason TEXT NOT NULL
 ) STRICT;
 
--- What the fold answered to this machine's own proposals, for the process that waits for it while another one folds. Only of
--- a log that is ordered elsewhere, and only the newest.
+-- The fold's answers to this machine's own proposals, for a process that waits while another one folds. Only for a log that
+-- is ordered elsewhere, and only the newest.
 CREATE TABLE answers (
   position INTEGER PRIMARY KEY,
   verdict TEXT NOT NULL
@@ -149,7 +149,7 @@ CREATE UNIQUE INDEX deliveries_message ON deliveries (message, address);
 -- One range for claim-next, for an inbox page, and for the newest of what has ended.
 CREATE INDEX deliveries_inbox ON deliveries (address, state, ready, rank, message);
 CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE state = 1;
--- Answers that are waited for, the most urgent first; and what ended badly, for the newest of it.
+-- Expected responses, the most urgent first; and deliveries that ended badly, the newest first.
 CREATE INDEX deliveries_awaited ON deliveries (respond_by, number)
   WHERE respond_by IS NOT NULL AND answer IS NULL AND state <= 1;
 CREATE INDEX deliveries_bad ON deliveries (dropped_at, ended_by, number) WHERE state >= 3;
@@ -164,7 +164,7 @@ CREATE TABLE owed_rings (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX owed_rings_delivery ON owed_rings (delivery);
 
--- To whom, in which session, a delivery was shown.
+-- The agent and session that a delivery was shown to.
 CREATE TABLE shown (
   delivery INTEGER NOT NULL,
   agent TEXT NOT NULL,
@@ -197,7 +197,7 @@ CREATE TABLE due (
   PRIMARY KEY (at, what, subject)
 ) STRICT, WITHOUT ROWID;
 
--- Conversations somebody declared finished, with an outcome. A new message opens one again.
+-- Conversations that were closed, with an outcome. A new message opens one again.
 CREATE TABLE closed (
   conversation TEXT PRIMARY KEY,
   position INTEGER NOT NULL,
@@ -205,14 +205,14 @@ CREATE TABLE closed (
   agent TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Records whose content was erased, and the record that says who and why.
+-- Records whose content was erased, and the record of the redaction.
 CREATE TABLE redactions (
   position INTEGER PRIMARY KEY,
   redacted_by INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX redactions_by ON redactions (redacted_by);
 
--- Finished conversations that left the live tables: in which file, and what stays known of each message.
+-- Archived conversations: their file, and what stays known about each message.
 CREATE TABLE archives (
   position INTEGER PRIMARY KEY,
   at INTEGER NOT NULL,
@@ -362,7 +362,7 @@ CREATE INDEX handoffs_recipient ON handoffs (recipient, number);
 CREATE INDEX handoffs_decided_by ON handoffs (decided_by, number) WHERE decided_by IS NOT NULL;
 CREATE INDEX handoffs_state ON handoffs (state, number);
 
--- Questions that want a decision, by the number of their message. They outlive its archiving.
+-- Approval requests, by the number of their message. They outlive its archiving.
 CREATE TABLE approvals (
   number INTEGER PRIMARY KEY,
   position INTEGER NOT NULL,
@@ -442,7 +442,7 @@ CREATE UNIQUE INDEX sessions_live ON sessions (agent) WHERE state = 0;
 CREATE INDEX sessions_root ON sessions (root, position);
 CREATE INDEX sessions_position ON sessions (position);
 
--- What was noted in a session, kept at its root.
+-- The notes of a session, kept at its root.
 CREATE TABLE session_notes (
   root TEXT NOT NULL,
   position INTEGER NOT NULL,
@@ -455,7 +455,7 @@ CREATE TABLE session_notes (
   PRIMARY KEY (root, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX session_notes_question ON session_notes (root, question) WHERE question IS NOT NULL;
--- Whose word a proposal needs, in the order they were asked, and who has given it. Kept from the first yes on.
+-- The parties of a proposal, in the order they were asked, and which have agreed. Kept from the first agreement on.
 CREATE TABLE agreements (
   proposal INTEGER NOT NULL,
   ordinal INTEGER NOT NULL,
@@ -500,7 +500,7 @@ CREATE TABLE run_claims (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_claims_message ON run_claims (message, run);
 
--- What is not started: a delivery, or, as delivery 0, nothing for the agent at all.
+-- Holds: on a delivery, or, as delivery 0, on the agent.
 CREATE TABLE run_holds (
   agent TEXT NOT NULL,
   delivery INTEGER NOT NULL,
@@ -513,7 +513,7 @@ CREATE TABLE run_holds (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_holds_delivery ON run_holds (delivery) WHERE delivery > 0;
 
--- Workflows: which are open, who speaks for them, and what became of each step.
+-- Workflows: which are open, their owner, and the state of each step.
 CREATE TABLE workflows (
   number INTEGER PRIMARY KEY,
   label TEXT NOT NULL UNIQUE,
@@ -567,8 +567,8 @@ CREATE TABLE workflow_mail (
   PRIMARY KEY (workflow, step, round, item, attempt, part)
 ) STRICT, WITHOUT ROWID;
 
--- Deliveries of messages that say themselves which numbered step of a workflow they are, for as long as they hold up later
--- steps: until they are done or nobody wants to hear of them any more.
+-- Deliveries of messages that name the numbered step of a workflow they are, for as long as they hold up later steps: until
+-- they are done or dropped.
 CREATE TABLE numbered_steps (
   workflow TEXT NOT NULL,
   step INTEGER NOT NULL,
@@ -577,7 +577,7 @@ CREATE TABLE numbered_steps (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX messages_workflow ON messages (workflow, number) WHERE workflow IS NOT NULL;
 
--- Rules that tell people of mail: everything up to the cursor was seen to, and one process at a time sees to the rest.
+-- Rules that notify people of mail: everything up to the cursor was processed, and one process at a time continues.
 CREATE TABLE handlers (
   number INTEGER PRIMARY KEY,
   rule TEXT NOT NULL UNIQUE,
@@ -588,7 +588,7 @@ CREATE TABLE handlers (
 ) STRICT;
 CREATE INDEX handlers_held ON handlers (holder, number) WHERE holder IS NOT NULL;
 
--- What a rule could not tell of, however often it tried.
+-- Messages that a rule could not report after all of its attempts.
 CREATE TABLE handler_dead (
   rule TEXT NOT NULL,
   message INTEGER NOT NULL,
@@ -598,7 +598,7 @@ CREATE TABLE handler_dead (
   PRIMARY KEY (rule, message)
 ) STRICT, WITHOUT ROWID;
 
--- Who was told that an agent is stopped, since it is.
+-- Senders that were notified that an agent is stopped, since it is.
 CREATE TABLE stop_told (
   agent TEXT NOT NULL,
   sender TEXT NOT NULL,

@@ -119,7 +119,7 @@ impl Tables<'_> {
     }
 
     /// Whether any session is live. Reads one entry of an index that holds only live sessions.
-    pub fn somebody_runs(&self) -> Result<bool, Error> {
+    pub fn has_live_session(&self) -> Result<bool, Error> {
         let sql = "SELECT EXISTS (SELECT agent FROM sessions WHERE state = 0)";
         self.value(sql, [])
     }

@@ -24,7 +24,7 @@ fn no_words_of_an_agent_look_like_the_document() {
     let text = content.body.text();
     for line in text.lines() {
         let is_ours = line.is_empty()
-            || ["## Task", "## Work", "## Context", "## Next", "## Known", "## Questions", "## To be checked"]
+            || ["## Task", "## Work", "## Context", "## Next", "## Known", "## Questions", "## Checks"]
                 .iter()
                 .any(|title| line.starts_with(title));
         let is_theirs = line.starts_with("> ") || line.starts_with("- done") || line.starts_with("- [ ] 1. done");

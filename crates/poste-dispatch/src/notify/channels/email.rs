@@ -10,25 +10,25 @@ use lettre::transport::smtp::client::{Tls as Encryption, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
 use poste_config::{EmailConfig, Tls};
 
-use super::{Failure, Post, Scene};
+use super::{AttemptContext, Failure, Post};
 use crate::notify::secret::{self, Secret};
 
 const TEXT_CHARS_MAX: usize = 100_000;
 const SUBJECT_CHARS_MAX: usize = 200;
-/// Names the office that a mail is from.
+/// Names the office that an email is from.
 pub(crate) const OFFICE_HEADER: &str = "X-Poste-Office";
 
-pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
-    let password = config.password.as_ref().map(|place| secret::read(place, scene.folder)).transpose()?;
+pub(super) fn send(config: &EmailConfig, post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {
+    let password = config.password.as_ref().map(|place| secret::read(place, context.folder)).transpose()?;
     let message = message(config, post)?;
-    let transport = transport(config, password.as_ref(), scene.timeout)?;
+    let transport = transport(config, password.as_ref(), context.timeout)?;
     // The transport's timeout applies to each reply. This one limits the whole attempt.
     let (answered, answer) = mpsc::channel();
     std::thread::spawn(move || {
         let sent = transport.send(&message).map(drop);
         let _ = answered.send(sent.map_err(|error| (explain(&error), error.is_permanent())));
     });
-    let failure = match answer.recv_timeout(scene.timeout) {
+    let failure = match answer.recv_timeout(context.timeout) {
         Ok(Ok(())) => return Ok(()),
         // Never final: servers call a wrong password a permanent error, but a person here can fix it.
         Ok(Err((why, _))) => Failure::from(why),
@@ -39,7 +39,7 @@ pub(super) fn send(config: &EmailConfig, post: &Post, scene: Scene<'_>) -> Resul
 
 fn message(config: &EmailConfig, post: &Post) -> Result<Message, Failure> {
     let mailbox = |address: &str| -> Result<Mailbox, Failure> {
-        address.parse().map_err(|_| Failure::from(format!("{address:?} is not a mail address")))
+        address.parse().map_err(|_| Failure::from(format!("{address:?} is not a valid email address")))
     };
     let host = config.sender.rsplit_once('@').map_or("poste.invalid", |(_, host)| host);
     let subject: String = post.title().chars().take(SUBJECT_CHARS_MAX).collect();

@@ -13,15 +13,15 @@ const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
 /// Whether the error text of a response may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
-    Said,
+pub(super) enum ErrorText {
+    Shown,
     /// The URL is a secret, and servers repeat URLs: whole, in part, or encoded.
-    Unsaid,
+    Hidden,
 }
 
 pub(super) fn post(
     url: &str,
-    words: Words,
+    error_text: ErrorText,
     headers: &[(&str, String)],
     post: &Post,
     body: &Value,
@@ -59,7 +59,7 @@ pub(super) fn post(
     let answer: Value = serde_json::from_slice(&answer).unwrap_or(Value::Null);
     let seconds = retry_after.or_else(|| answer["parameters"]["retry_after"].as_u64());
     let why = answer["description"].as_str().or_else(|| answer["error"].as_str());
-    let why = why.filter(|_| words == Words::Said);
+    let why = why.filter(|_| error_text == ErrorText::Shown);
     let why = why.map(|why| format!(": {}", shortened(why))).unwrap_or_default();
     Err(Failure {
         why: format!("the server answered with HTTP {status}{why}"),

@@ -14,7 +14,7 @@ use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
 use poste_verbs::secret::scrubbed;
 use serde_json::json;
 
-use super::{Failure, Post, Scene};
+use super::{AttemptContext, Failure, Post};
 use crate::notify::matching::RULE_VARIABLE;
 use crate::notify::post::plain;
 
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often a running command is checked for a stop of the watcher.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
-pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+pub(super) fn desktop(post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {
     let title: String = post.title().chars().take(TITLE_CHARS_MAX).collect();
     let text = post.text(TEXT_CHARS_MAX);
     let mut task = if cfg!(target_os = "macos") {
@@ -44,10 +44,10 @@ pub(super) fn desktop(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
         environment.allow(name);
     }
-    finished(task.environment(environment).limit(scene.timeout).grace(GRACE), scene)
+    finished(task.environment(environment).limit(context.timeout).grace(GRACE), context)
 }
 
-pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+pub(super) fn exec(words: &[String], post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {
     let message = &post.message;
     let values = [
         ("{number}", message.number.to_string()),
@@ -72,16 +72,16 @@ pub(super) fn exec(words: &[String], post: &Post, scene: Scene<'_>) -> Result<()
         .set("POSTE_TYPE", message.kind.as_str())
         .set("POSTE_PRIORITY", message.priority.word())
         .set("POSTE_FROM", &message.from)
-        .set("POSTE_HOME", scene.office);
+        .set("POSTE_HOME", context.office);
     let mut task = Task::new(program, arguments);
-    task.environment(environment).folder(scene.folder).stdin(post.data().to_string());
-    finished(task.limit(scene.timeout).grace(GRACE), scene)
+    task.environment(environment).folder(context.folder).stdin(post.data().to_string());
+    finished(task.limit(context.timeout).grace(GRACE), context)
 }
 
-fn finished(task: &mut Task, scene: Scene<'_>) -> Result<(), Failure> {
-    let mut look = |_| match scene.stop.load(Ordering::Relaxed) {
+fn finished(task: &mut Task, context: AttemptContext<'_>) -> Result<(), Failure> {
+    let mut look = |_| match context.stop.load(Ordering::Relaxed) {
         true => Watch::Stop,
-        false => Watch::GoOn,
+        false => Watch::Continue,
     };
     let finished =
         task.watch_every(STOP_LOOK).run_watched(&mut look).map_err(|error| Failure::from(error.to_string()))?;
@@ -96,7 +96,7 @@ fn ended(finished: &Finished) -> String {
         (Some(Stopped::TimedOut), _) => "it timed out".to_owned(),
         (Some(_), _) => "it was stopped".to_owned(),
         (None, End::Exit(code)) => format!("it ended with exit code {code}"),
-        (None, End::Signal(signal)) => format!("it was ended by signal {signal}"),
+        (None, End::Signal(signal)) => format!("it was killed by signal {signal}"),
     };
     let said = plain(&String::from_utf8_lossy(&finished.stderr.bytes()));
     let said: String =
@@ -106,7 +106,7 @@ fn ended(finished: &Finished) -> String {
 }
 
 /// Appends one line of JSON, without content, which would outlive its redaction here.
-pub(super) fn log(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+pub(super) fn log(post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {
     let message = &post.message;
     let line = json!({
         "rule": post.rule, "idempotency_key": post.key, "number": message.number, "at": message.at.to_string(),
@@ -114,7 +114,7 @@ pub(super) fn log(post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
         "topic": message.topic,
     });
     let append = || -> io::Result<()> {
-        let folder = scene.office.join(FOLDER);
+        let folder = context.office.join(FOLDER);
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}

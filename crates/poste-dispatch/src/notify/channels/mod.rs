@@ -13,7 +13,7 @@ use poste_config::HandlerConfig;
 use serde_json::json;
 
 pub(crate) use self::email::OFFICE_HEADER;
-use self::http::Words;
+use self::http::ErrorText;
 use super::post::Post;
 use super::secret::{self, Secret};
 use super::sign;
@@ -42,7 +42,7 @@ impl Failure {
 
 /// The context of an attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scene<'s> {
+pub(super) struct AttemptContext<'s> {
     /// The folder of the office, and that of `poste.toml`.
     pub office: &'s Path,
     pub folder: &'s Path,
@@ -58,41 +58,41 @@ pub(crate) const MESSAGE_TYPE: &str = "poste.message";
 /// Longer texts are cut, because chats limit the length of a message.
 const CHAT_CHARS_MAX: usize = 3_500;
 
-pub(super) fn send(handler: &HandlerConfig, post: &Post, scene: Scene<'_>) -> Result<(), Failure> {
+pub(super) fn send(handler: &HandlerConfig, post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {
     match handler {
         HandlerConfig::Telegram { token, chat, url } => {
-            let token = secret::read(token, scene.folder)?;
+            let token = secret::read(token, context.folder)?;
             // Without a parse mode, nothing in the text is markup.
             let body = json!({ "chat_id": chat, "text": post.text(CHAT_CHARS_MAX), "link_preview_options": { "is_disabled": true } });
             let url = format!("{}/bot{}/sendMessage", url.trim_end_matches('/'), token.get());
-            http::post(&url, Words::Unsaid, &[], post, &body, scene.timeout)
+            http::post(&url, ErrorText::Hidden, &[], post, &body, context.timeout)
         }
         HandlerConfig::Slack { url } => {
-            let url = secret::read(url, scene.folder)?;
+            let url = secret::read(url, context.folder)?;
             if !url.get().starts_with("https://") && !url.get().starts_with("http://") {
                 return Err("the secret is not an http or https URL".to_owned().into());
             }
             let text = slack_text(&post.text(CHAT_CHARS_MAX));
             let body = json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
-            http::post(url.get(), Words::Unsaid, &[], post, &body, scene.timeout)
+            http::post(url.get(), ErrorText::Hidden, &[], post, &body, context.timeout)
         }
         HandlerConfig::Webhook { url, secret } => {
-            let secret = secret::read(secret, scene.folder)?;
+            let secret = secret::read(secret, context.folder)?;
             let body = json!({ "type": MESSAGE_TYPE, "timestamp": post.message.at.to_string(), "data": post.data() });
-            let signature = sign::sign(secret.get(), &post.key, scene.now_s, body.to_string().as_bytes());
+            let signature = sign::sign(secret.get(), &post.key, context.now_s, body.to_string().as_bytes());
             let signature = signature.ok_or_else(|| "the secret cannot be used to sign".to_owned())?;
             let headers = [
                 ("webhook-id", post.key.clone()),
-                ("webhook-timestamp", scene.now_s.to_string()),
+                ("webhook-timestamp", context.now_s.to_string()),
                 ("webhook-signature", signature),
             ];
-            http::post(url, Words::Said, &headers, post, &body, scene.timeout)
+            http::post(url, ErrorText::Shown, &headers, post, &body, context.timeout)
                 .map_err(|failure| failure.without(&secret))
         }
-        HandlerConfig::Email(config) => email::send(config, post, scene),
-        HandlerConfig::Desktop => local::desktop(post, scene),
-        HandlerConfig::Exec { words } => local::exec(words, post, scene),
-        HandlerConfig::Log => local::log(post, scene),
+        HandlerConfig::Email(config) => email::send(config, post, context),
+        HandlerConfig::Desktop => local::desktop(post, context),
+        HandlerConfig::Exec { words } => local::exec(words, post, context),
+        HandlerConfig::Log => local::log(post, context),
     }
 }
 

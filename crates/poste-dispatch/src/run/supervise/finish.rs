@@ -13,13 +13,13 @@ use poste_run::{End, Finished, Stopped, files};
 use super::{END_PATIENCE, Run, RunError, Supervisor, patiently};
 use crate::run::answer;
 use crate::run::folder::RunFolder;
-use crate::run::outcome::{self, Result as RunResult};
+use crate::run::outcome::{self, ProgramResult};
 
 impl Supervisor<'_> {
     /// Records the outcome of the messages and the end of the run in one transaction. If an answer is refused, records
     /// the next best outcome.
-    pub(super) fn finish(&mut self, run: &Run, mut result: RunResult) -> Result<RunResult, RunError> {
-        let agent = self.errand.agent.clone();
+    pub(super) fn finish(&mut self, run: &Run, mut result: ProgramResult) -> Result<ProgramResult, RunError> {
+        let agent = self.request.agent.clone();
         let holder = self.holder(run);
         let standing = patiently(END_PATIENCE, || self.standing(&holder, &run.claimed))?;
         let (mut proposals, mut otherwise) = (Vec::new(), Vec::new());
@@ -42,7 +42,7 @@ impl Supervisor<'_> {
             proposals.push(self.proposal(&run.name, &run.run, Intent::Retire(Retire { name: run.name.clone() }), None));
         }
         if let Some(why) = proposals.iter().find_map(left_undone).filter(|_| result.code == Some(0)) {
-            result = RunResult { how: RunOutcome::Unanswered, code: None, problem: Some(why), ..result };
+            result = ProgramResult { how: RunOutcome::Unanswered, code: None, problem: Some(why), ..result };
         }
         let end = RunEnd {
             run: run.run.clone(),
@@ -131,7 +131,7 @@ pub(super) fn result(
     answer: AnswerBy,
     folder: &RunFolder,
     limit_ms: i64,
-) -> RunResult {
+) -> ProgramResult {
     let stdout = finished.stdout.text();
     let said = answer::read(config.preset, &stdout);
     let code = |number: i32| u8::try_from(number & 0xff).ok();
@@ -168,7 +168,7 @@ pub(super) fn result(
             (text, _) => text,
         },
     };
-    RunResult {
+    ProgramResult {
         how,
         code,
         took: finished.duration,

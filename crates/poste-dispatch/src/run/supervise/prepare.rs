@@ -32,7 +32,7 @@ pub(super) struct Prepared {
 impl Supervisor<'_> {
     /// Runs the gates of the claimed messages, and returns those that passed.
     fn pass_gates(&mut self, run: &Run) -> Result<Claimed, String> {
-        let acting = Caller::acting_for(self.errand.agent.clone(), Some(run.run.clone()), Via::Dispatch);
+        let acting = Caller::acting_for(self.request.agent.clone(), Some(run.run.clone()), Via::Dispatch);
         let caller = Caller { files: self.files(), ..acting };
         let gates = poste_config::gates(&self.office).map_err(|error| error.to_string())?;
         let mut desk = Desk::new(&mut self.office, &caller, self.host);
@@ -69,7 +69,7 @@ impl Supervisor<'_> {
         // Two concurrent runs cannot resume the same conversation.
         let may_resume = self.config.resume && self.config.concurrency == 1;
         let last =
-            may_resume.then(|| conversation::last(&office, &self.errand.agent, &run.about.runner, &folder)).flatten();
+            may_resume.then(|| conversation::last(&office, &self.request.agent, &run.about.runner, &folder)).flatten();
         preset::resumed(&self.config, &mut ways.words, last.as_ref().map(|last| last.id.as_str()));
         let answer_file = run.folder.own_answer();
         let prompt = prompt::prompt(
@@ -84,7 +84,7 @@ impl Supervisor<'_> {
         let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref()).inspect_err(|_| {
             // The conversation itself may be the cause, and would then prevent every start.
             if last.is_some() {
-                conversation::forget(&office, &self.errand.agent);
+                conversation::forget(&office, &self.request.agent);
             }
         })?;
         Ok(Prepared { task, ways, folder, last })
@@ -93,7 +93,7 @@ impl Supervisor<'_> {
     /// Registers a name for this run alone, with the asking agent as its lead.
     fn register_subagent(&mut self, run: &Run) -> Result<Name, String> {
         let said = |error: Error| error.to_string();
-        let name = subagent_name(&self.errand.agent, &run.run).ok_or("no valid name for the subagent")?;
+        let name = subagent_name(&self.request.agent, &run.run).ok_or("no valid name for the subagent")?;
         let requester = run.messages.first().and_then(|message| message.from.parse::<Name>().ok());
         let is_active =
             |name: &Name| self.office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_active()));
@@ -127,8 +127,8 @@ impl Supervisor<'_> {
     /// Git can take long in a large project, so the lease is renewed in the meantime. Everything it starts ends with
     /// this process.
     fn worktree(&mut self, run: &Run, office: &Path, project: &Path) -> Result<PathBuf, String> {
-        let program = self.errand.program.clone();
-        let agent = self.errand.agent.clone();
+        let program = self.request.program.clone();
+        let agent = self.request.agent.clone();
         let mark = mark(self.office.machine().map_err(|error| error.to_string())?, &run.run);
         let mut guard = self.guard(run);
         let every = guard.look_every();
@@ -189,7 +189,7 @@ impl Supervisor<'_> {
         }
         task.grace(length(self.config.grace_ms)).output(Output::Apart).keep(STDOUT);
         task.transcript(TranscriptFile { path: run.folder.output(), keep: TRANSCRIPT, max: TRANSCRIPT_BYTES_MAX });
-        task.tied_by(&self.errand.program, &[RUN_CHILD]);
+        task.tied_by(&self.request.program, &[RUN_CHILD]);
         Ok(task)
     }
 
@@ -203,7 +203,7 @@ impl Supervisor<'_> {
             environment.allow(name);
         }
         environment.never(SUPERVISES);
-        environment.set("PATH", path_with(&self.errand.program));
+        environment.set("PATH", path_with(&self.request.program));
         environment.set("POSTE_HOME", office);
         environment.set("POSTE_AGENT", run.name.as_str());
         environment.set("POSTE_SESSION", run.run.as_str());

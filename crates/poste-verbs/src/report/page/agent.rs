@@ -4,29 +4,29 @@ use poste_core::Timestamp;
 use poste_core::time::length;
 use poste_core::views::{AgentReport, OpenMail, Taken, TypeCount};
 
-use super::{Page, Report, fact, markdown};
+use super::{Page, Report, markdown, write_fact};
 
 impl Report for AgentReport {
     fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "# Agent {}\n", markdown::text(&self.name))?;
         let (since, until) = (page.moment(self.since), page.moment(self.until));
-        fact(out, "Time", format!("{since} to {until}"))?;
+        write_fact(out, "Time", format!("{since} to {until}"))?;
         let role = self.role.as_ref().map(|role| format!(", role {}", markdown::text(role))).unwrap_or_default();
         let retired = if self.retired { ", retired" } else { "" };
-        fact(out, "Registered as", format!("{}{role}{retired}", self.kind))?;
-        fact(out, "Sent", counted(self.sent, &self.sent_by_type))?;
-        fact(out, "Received", self.received.to_string())?;
-        fact(out, "Shown", self.shown.to_string())?;
-        fact(out, "Acknowledged", self.acknowledged.to_string())?;
-        fact(out, "Claimed", self.claimed.to_string())?;
-        fact(out, "Done", taken(self.done, &self.finished))?;
-        fact(out, "Answered", taken(self.answered.count, &self.answered))?;
-        fact(out, "Failed", self.failed.to_string())?;
-        fact(out, "Attempts lost", self.attempts_lost.to_string())?;
-        fact(out, "Dead", self.dead.to_string())?;
+        write_fact(out, "Registered as", format!("{}{role}{retired}", self.kind))?;
+        write_fact(out, "Sent", counted(self.sent, &self.sent_by_type))?;
+        write_fact(out, "Received", self.received.to_string())?;
+        write_fact(out, "Shown", self.shown.to_string())?;
+        write_fact(out, "Acknowledged", self.acknowledged.to_string())?;
+        write_fact(out, "Claimed", self.claimed.to_string())?;
+        write_fact(out, "Done", taken(self.done, &self.finished))?;
+        write_fact(out, "Answered", taken(self.answered.count, &self.answered))?;
+        write_fact(out, "Failed", self.failed.to_string())?;
+        write_fact(out, "Attempts lost", self.attempts_lost.to_string())?;
+        write_fact(out, "Dead", self.dead.to_string())?;
         let plus = if self.open.at_least { "+" } else { "" };
-        fact(out, "Open now", format!("{}{plus}", self.open.count))?;
-        fact(out, "Overdue now", self.overdue.len().to_string())?;
+        write_fact(out, "Open now", format!("{}{plus}", self.open.count))?;
+        write_fact(out, "Overdue now", self.overdue.len().to_string())?;
         for (title, mail) in [("Open now", &self.open_mail), ("Overdue now", &self.overdue)] {
             if !mail.is_empty() {
                 writeln!(out, "\n## {title}\n")?;

@@ -4,7 +4,7 @@ use poste_core::time::length;
 use poste_core::views::{BlockerLine, BlockerReport, Happening};
 
 use super::agent::open_mail;
-use super::{Page, Report, fact, markdown, tell_more, timeline};
+use super::{Page, Report, markdown, timeline, write_fact, write_truncated};
 
 impl Report for BlockerReport {
     fn timeline(&self) -> &[Happening] {
@@ -14,25 +14,25 @@ impl Report for BlockerReport {
     fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let line = &self.line;
         writeln!(out, "# Blocker #{}: {}\n", line.number, markdown::text(&line.subject))?;
-        fact(out, "Reported by", markdown::text(&line.reported_by))?;
-        fact(out, "Reported at", page.moment(line.reported_at))?;
+        write_fact(out, "Reported by", markdown::text(&line.reported_by))?;
+        write_fact(out, "Reported at", page.moment(line.reported_at))?;
         if let Some(blocker_type) = &self.blocker_type {
-            fact(out, "Blocker type", markdown::text(blocker_type))?;
+            write_fact(out, "Blocker type", markdown::text(blocker_type))?;
         }
         if let Some(topic) = &self.topic {
-            fact(out, "Topic", markdown::text(topic.as_str()))?;
+            write_fact(out, "Topic", markdown::text(topic.as_str()))?;
         }
-        fact(out, "Conversation", markdown::text(line.conversation.as_str()))?;
-        fact(out, "Status", status(page, line))?;
+        write_fact(out, "Conversation", markdown::text(line.conversation.as_str()))?;
+        write_fact(out, "Status", status(page, line))?;
         if let Some(ms) = line.resolution_ms {
-            fact(out, "Resolution time", length(ms))?;
+            write_fact(out, "Resolution time", length(ms))?;
         }
         timeline::print(page, out, &self.timeline)?;
         if !self.waiting.is_empty() {
             writeln!(out, "\n## Still open\n")?;
             open_mail(page, out, line.reported_at, &self.waiting)?;
         }
-        tell_more(out, self.more)
+        write_truncated(out, self.more)
     }
 }
 

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use poste_core::views::{BroadcastLine, BroadcastReport, Happening, Receipt};
 
-use super::{Page, Report, fact, markdown};
+use super::{Page, Report, markdown, write_fact};
 
 impl Report for BroadcastReport {
     fn timeline(&self) -> &[Happening] {
@@ -12,25 +12,25 @@ impl Report for BroadcastReport {
     fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let line = &self.line;
         writeln!(out, "# Broadcast #{}: {}\n", line.number, markdown::text(&line.subject))?;
-        fact(out, "Announced by", format!("{} ({})", markdown::text(&line.from), self.trust))?;
-        fact(out, "Announced at", page.moment(line.at))?;
-        fact(out, "Type", format!("`{}`", line.kind))?;
+        write_fact(out, "Announced by", format!("{} ({})", markdown::text(&line.from), self.trust))?;
+        write_fact(out, "Announced at", page.moment(line.at))?;
+        write_fact(out, "Type", format!("`{}`", line.kind))?;
         if let Some(topic) = &line.topic {
-            fact(out, "Topic", markdown::text(topic.as_str()))?;
+            write_fact(out, "Topic", markdown::text(topic.as_str()))?;
         }
-        fact(out, "Conversation", markdown::text(self.conversation.as_str()))?;
+        write_fact(out, "Conversation", markdown::text(self.conversation.as_str()))?;
         if !self.references.is_empty() {
             let references: Vec<String> = self.references.iter().map(|text| markdown::text(text)).collect();
-            fact(out, "References", references.join(", "))?;
+            write_fact(out, "References", references.join(", "))?;
         }
         if let Some(by) = self.respond_by {
-            fact(out, "Response wanted by", page.moment(by))?;
+            write_fact(out, "Response wanted by", page.moment(by))?;
         }
         if let Some(archive) = &self.archive {
-            fact(out, "Archived in", markdown::text(archive))?;
+            write_fact(out, "Archived in", markdown::text(archive))?;
         }
-        fact(out, "Recipients", line.recipients.to_string())?;
-        fact(out, "Status", status(line))?;
+        write_fact(out, "Recipients", line.recipients.to_string())?;
+        write_fact(out, "Status", status(line))?;
         if !self.receipts.is_empty() {
             writeln!(out)?;
             let rows: Vec<Vec<String>> = self.receipts.iter().map(|receipt| row(page, line, receipt)).collect();

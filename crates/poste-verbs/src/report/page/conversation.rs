@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use poste_core::time::length;
 use poste_core::views::{ConversationReport, ConversationStatus, Happening, WorkResult};
 
-use super::{Page, Report, at_least, fact, markdown, tell_more, timeline};
+use super::{Page, Report, at_least, markdown, timeline, write_fact, write_truncated};
 
 impl Report for ConversationReport {
     fn timeline(&self) -> &[Happening] {
@@ -14,11 +14,11 @@ impl Report for ConversationReport {
         let (name, subject) = (markdown::text(self.conversation.as_str()), markdown::text(&self.subject));
         writeln!(out, "# Conversation {name}: {subject}\n")?;
         let participants: Vec<String> = self.participants.iter().map(|name| markdown::text(name)).collect();
-        fact(out, "Participants", participants.join(", "))?;
-        fact(out, "Messages", self.messages.count.to_string())?;
-        fact(out, "Began at", page.moment(self.began_at))?;
-        fact(out, "Duration", length(self.duration_ms))?;
-        fact(out, "Status", status(self))?;
+        write_fact(out, "Participants", participants.join(", "))?;
+        write_fact(out, "Messages", self.messages.count.to_string())?;
+        write_fact(out, "Began at", page.moment(self.began_at))?;
+        write_fact(out, "Duration", length(self.duration_ms))?;
+        write_fact(out, "Status", status(self))?;
         if let Some(outcome) = &self.outcome {
             let when = page.moment_of(outcome.at, self.began_at);
             writeln!(out, "\n## Outcome\n\nBy {} at {when}:\n", markdown::text(&outcome.by))?;
@@ -30,7 +30,7 @@ impl Report for ConversationReport {
             markdown::table(out, &["#", "Work", "By", "Ended", "At", "Result"], &rows)?;
         }
         timeline::print(page, out, &self.timeline)?;
-        tell_more(out, self.more)
+        write_truncated(out, self.more)
     }
 }
 

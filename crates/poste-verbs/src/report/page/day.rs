@@ -4,25 +4,25 @@ use poste_core::time::length;
 use poste_core::views::{ConversationLine, DayReport};
 
 use super::agent::counted;
-use super::{Page, Report, broadcast, fact, markdown, tell_more};
+use super::{Page, Report, broadcast, markdown, write_fact, write_truncated};
 
 impl Report for DayReport {
     fn write(&self, page: &Page, out: &mut dyn Write) -> io::Result<()> {
         let day = self.since.to_string();
         writeln!(out, "# The office on {}\n", &day[..10])?;
         let (since, until) = (page.moment(self.since), page.moment(self.until));
-        fact(out, "Time", format!("{since} to {until}"))?;
-        fact(out, "Messages", counted(self.messages, &self.by_type))?;
-        fact(out, "Conversations", format!("{} finished, {} open", self.counts.finished, self.counts.open))?;
-        fact(out, "Broadcasts", self.counts.broadcasts.to_string())?;
-        fact(out, "Blockers", self.counts.blockers.to_string())?;
-        fact(out, "Ended badly", self.counts.ended_badly.to_string())?;
+        write_fact(out, "Time", format!("{since} to {until}"))?;
+        write_fact(out, "Messages", counted(self.messages, &self.by_type))?;
+        write_fact(out, "Conversations", format!("{} finished, {} open", self.counts.finished, self.counts.open))?;
+        write_fact(out, "Broadcasts", self.counts.broadcasts.to_string())?;
+        write_fact(out, "Blockers", self.counts.blockers.to_string())?;
+        write_fact(out, "Ended badly", self.counts.ended_badly.to_string())?;
         conversations(self, out)?;
         broadcasts(self, page, out)?;
         blockers(self, page, out)?;
         bad_ends(self, page, out)?;
         agents(self, out)?;
-        tell_more(out, self.more)
+        write_truncated(out, self.more)
     }
 }
 

@@ -74,12 +74,12 @@ pub fn at_least(number: Count, noun: &str) -> String {
 }
 
 /// A fact at the top of a report. The value is already Markdown.
-fn fact(out: &mut dyn Write, name: &str, value: impl AsRef<str>) -> io::Result<()> {
+fn write_fact(out: &mut dyn Write, name: &str, value: impl AsRef<str>) -> io::Result<()> {
     writeln!(out, "- {name}: {}", value.as_ref())
 }
 
 /// Written below a truncated report, so that it is not taken for complete.
-fn tell_more(out: &mut dyn Write, more: bool) -> io::Result<()> {
+fn write_truncated(out: &mut dyn Write, more: bool) -> io::Result<()> {
     if more { writeln!(out, "\nThis report is truncated; there is more.") } else { Ok(()) }
 }
 

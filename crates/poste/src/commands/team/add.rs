@@ -64,7 +64,7 @@ impl Answer for team_add::Answer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { name, role, prompt, preset, mode, lead, worktree, command } = args;
     let input = team_add::Input { name, role, lead, prompt, preset, mode, worktree, command };
-    let (mut office, Answered { mut answer, warnings, .. }) = cx.ask_here(input)?;
+    let (mut office, Answered { mut answer, warnings, .. }) = cx.call_verb_here(input)?;
     warnings.iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));
     await_starts(cx, &mut office, &mut answer.starts)?;
     answer.started.clone_from(&answer.starts.team[0]);

@@ -36,7 +36,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if args.follow && cx.ui.json {
         return Err(CommandError::usage("--follow and --json cannot be combined"));
     }
-    let (mut office, answered) = cx.ask_here(team_logs::Input { name: args.name, run: args.run })?;
+    let (mut office, answered) = cx.call_verb_here(team_logs::Input { name: args.name, run: args.run })?;
     match args.follow {
         true => follow(cx, &mut office, &answered.answer.agent, &answered.answer.run),
         false => cx.show(&mut office, answered),

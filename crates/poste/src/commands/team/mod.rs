@@ -44,7 +44,7 @@ enum TeamCommand {
         /// Only these agents
         names: Vec<Name>,
     },
-    /// Add a teammate on this machine and start it (poste spawn)
+    /// Add a teammate and start it here; same as `poste spawn`
     Add(add::Args),
     /// List the agents of the team and how each is run
     #[command(after_help = "Examples:\n  poste team list\n  poste team list --json")]
@@ -55,7 +55,7 @@ enum TeamCommand {
         /// Only these agents
         names: Vec<Name>,
     },
-    /// Ask agents to stop, wait, and stop those that do not
+    /// Stop agents, by force if they do not stop in time
     Stop(stop::Args),
     /// Print the output of an agent's current or last run
     Logs(logs::Args),
@@ -99,7 +99,7 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
 }
 
 fn up(cx: &mut Cx, names: Vec<Name>) -> Result {
-    let (mut office, Answered { answer: mut starts, warnings, .. }) = cx.ask_here(team_up::Input { names })?;
+    let (mut office, Answered { answer: mut starts, warnings, .. }) = cx.call_verb_here(team_up::Input { names })?;
     warnings.iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));
     await_starts(cx, &mut office, &mut starts)?;
     cx.ui.answer(&starts)?;

@@ -14,7 +14,7 @@ use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
 use crate::{Result, notes};
 
-/// Ask agents to stop, wait, and stop those that do not
+/// Stop agents, by force if they do not stop in time
 ///
 /// From now on nothing is started for them. Each agent gets a shutdown_request; it finishes or releases what it holds
 /// and answers with a shutdown_response. If its run has ended, Poste answers for it. An agent that does not stop in
@@ -76,7 +76,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { names, all, within, reason, force, id, secret } = args;
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     let input = team_stop::Input { names, all, within_ms, reason, force, id, secrets: secret.secrets() };
-    let (mut office, answered) = cx.ask_here(input)?;
+    let (mut office, answered) = cx.call_verb_here(input)?;
     notes::say(&cx.ui, &answered);
     let mut answer = answered.answer;
     let ui = cx.ui.clone();

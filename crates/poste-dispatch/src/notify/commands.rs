@@ -86,8 +86,8 @@ pub fn retry(
         let sent = match views::message(held.office.store(), message)? {
             None => Err(Failure::from("the message no longer exists".to_owned())),
             Some(found) => {
-                let scene = folders.scene(rule, held.office.wall(), stop);
-                channels::send(&rule.handler, &Post::of(held.office, &id, name, found)?, scene)
+                let context = folders.context(rule, held.office.wall(), stop);
+                channels::send(&rule.handler, &Post::of(held.office, &id, name, found)?, context)
             }
         };
         if sent.is_err() && stop.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ pub fn test(place: &Place, name: &Label) -> Result<Answer> {
         key: format!("poste-test-{}", uuid::Uuid::now_v7()),
         ..Post::of(&office, &office_id(&office)?, name, message)?
     };
-    match channels::send(&rule.handler, &post, Folders::of(place).scene(rule, now, &AtomicBool::new(false))) {
+    match channels::send(&rule.handler, &post, Folders::of(place).context(rule, now, &AtomicBool::new(false))) {
         Ok(()) => Ok(Answer { rule: name.clone(), message: None, what: "sent" }),
         Err(failure) => Err(Error::new(Kind::Unhealthy, format!("rule {name}: {}", failure.why)).code("untold")),
     }
