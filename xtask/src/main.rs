@@ -138,12 +138,23 @@ fn bench(options: &[&str]) -> Result {
         cargo().args(["build", "--release", "--locked", "--package", "poste", "--package", "poste-bench"]),
     )?;
     let (root, target) = (root()?, target()?);
+    has_no_test_switches(&target.join("release/poste"))?;
     // The short form proves nothing worth keeping.
     let out = if options.contains(&"--short") { target.join("bench/short") } else { root.join("docs/bench") };
     let mut measure = Command::new(target.join("release/poste-bench"));
     measure.arg("--poste").arg(target.join("release/poste"));
     measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
     step("measuring", measure.args(options))
+}
+
+/// A release build must not contain the variables with which tests set its clock and its ids.
+fn has_no_test_switches(program: &Path) -> Result {
+    const PREFIX: &[u8] = b"POSTE_TEST_";
+    let bytes = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    match bytes.windows(PREFIX.len()).any(|window| window == PREFIX) {
+        true => Err(format!("{} contains test switches", program.display())),
+        false => Ok(()),
+    }
 }
 
 fn root() -> Result<PathBuf> {

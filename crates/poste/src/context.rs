@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_connect::station::{self, Station};
-use poste_core::Timestamp;
 use poste_core::log::{MessageNo, Via};
 use poste_core::office::{Office, Place};
-use poste_core::store::clock::{Boot, Clock, SystemClock};
+use poste_core::store::clock::SystemClock;
 use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
@@ -28,7 +27,7 @@ use crate::cli::{Global, duration};
 use crate::error::CommandError;
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
-use crate::{Result, notes, ui};
+use crate::{Result, notes, switches, ui};
 
 #[derive(Debug)]
 pub(crate) struct Cx {
@@ -395,48 +394,16 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
         program: command.to_owned(),
         lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
         schema,
-        clock: clock()?,
+        clock: switches::clock()?.unwrap_or_else(|| Arc::new(SystemClock)),
         host: Arc::new(host()),
         command_line: notes::part_text,
     })
 }
 
-/// This process, as verbs need it. Tests give a seed so that output can be compared.
+/// This process, as verbs need it.
 fn host() -> Host {
-    let seed = std::env::var("POSTE_TEST_SEED").ok().and_then(|text| text.parse().ok());
     let run = std::env::var(RUN).ok().and_then(|run| run.parse().ok());
-    Host { ids: Ids::seeded(seed), program: std::env::current_exe().ok(), run }
-}
-
-/// The machine's clocks, or those of a test.
-fn clock() -> poste_verbs::Result<Arc<dyn Clock>> {
-    Ok(test_clock()?.unwrap_or_else(|| Arc::new(SystemClock)))
-}
-
-/// A clock that stands still, for tests: `POSTE_TEST_CLOCK` is a timestamp, `POSTE_TEST_BOOT` milliseconds since boot.
-#[derive(Debug)]
-struct TestClock {
-    wall: Timestamp,
-    boot_ms: i64,
-}
-
-impl Clock for TestClock {
-    fn wall(&self) -> Timestamp {
-        self.wall
-    }
-
-    fn boot(&self) -> Boot {
-        Boot { id: "test".to_owned(), ms: self.boot_ms }
-    }
-}
-
-fn test_clock() -> poste_verbs::Result<Option<Arc<dyn Clock>>> {
-    let Ok(text) = std::env::var("POSTE_TEST_CLOCK") else { return Ok(None) };
-    let Ok(poste_core::time::When::At(wall)) = poste_core::time::parse_when(&text) else {
-        return Err(poste_verbs::Error::usage("POSTE_TEST_CLOCK is not a timestamp"));
-    };
-    let boot_ms = std::env::var("POSTE_TEST_BOOT").ok().and_then(|text| text.parse().ok()).unwrap_or(wall.ms());
-    Ok(Some(Arc::new(TestClock { wall, boot_ms })))
+    Host { ids: Ids::seeded(switches::seed()), program: std::env::current_exe().ok(), run }
 }
 
 /// The recipients of a message, for people.

@@ -9,6 +9,7 @@ mod error;
 mod notes;
 #[doc(hidden)]
 pub mod probe;
+mod switches;
 mod ui;
 
 use std::ffi::OsString;

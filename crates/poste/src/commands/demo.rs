@@ -15,11 +15,11 @@ use poste_verbs::{Verb, ack, claim, done, register, reply, send, wait};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Result;
 use crate::cli::duration;
 use crate::context::Cx;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Paint, Ui, escape};
+use crate::{Result, switches};
 
 /// Watch three agents review code
 ///
@@ -136,13 +136,14 @@ impl Process {
     fn start(folder: &Path, name: &'static str, pace: Duration) -> Result<Self> {
         let program = std::env::current_exe()
             .map_err(|error| CommandError::new(Kind::Internal, format!("cannot find the poste program: {error}")))?;
-        let process = Command::new(program)
+        let mut command = Command::new(program);
+        switches::clear(&mut command);
+        let process = command
             .args(["demo", "--play", name, "--pace", &format!("{}ms", pace.as_millis()), "--in"])
             .arg(folder)
             .env("POSTE_AGENT", name)
             .env("POSTE_SESSION", format!("demo-{name}"))
             .env_remove("POSTE_HOME")
-            .env_remove("POSTE_TEST_SEED")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
