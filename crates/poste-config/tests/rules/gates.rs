@@ -89,7 +89,7 @@ fn nobody_decides_a_gated_question_past_its_gates() {
     };
     for choice in ["approve", "deny"] {
         says(&refused(say(&mut desk, "bob", answer(choice)), Code::GateNotPassed), "run when it is claimed");
-        says(&refused(say(&mut desk, "ann", answer(choice)), Code::GateNotPassed), "whoever it was sent to");
+        says(&refused(say(&mut desk, "ann", answer(choice)), Code::GateNotPassed), "when its recipient claims it");
     }
     let token = accepted(desk.claim("bob", number));
     says(&refused(say(&mut desk, "bob", answer("approve")), Code::GateNotPassed), "under this claim");
