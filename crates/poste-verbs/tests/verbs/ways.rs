@@ -168,7 +168,7 @@ fn only_this_machine_and_hosts_that_were_named_are_asked() {
     for url in ["https://127.0.0.1:1", "http://", "http://a b:1", "http://h:99999", "http://u@h:1", "file:///etc"] {
         assert!(prompt(url, "s", &[], LIMIT).is_err(), "{url}");
     }
-    assert!(prompt("http://127.0.0.1:1", "../x", &[], LIMIT).expect_err("odd").contains("fits an address"));
+    assert!(prompt("http://127.0.0.1:1", "../x", &[], LIMIT).expect_err("odd").contains("fit in a URL"));
 }
 
 /// Writes to the socket of a session.
