@@ -361,6 +361,17 @@ fn a_lease_that_cannot_be_extended_stops_no_tool() {
 }
 
 #[test]
+fn work_of_one_type_is_claimed_before_older_work() {
+    let desk = Desk::new(&["lead", "coder"]);
+    desk.run(&["send", "coder", "which port?", "--type", "question", "--as", "lead"]);
+    desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    assert!(coder.tool("claim_work", json!({ "type": "question" })).contains("#1 is yours"));
+    assert!(coder.tool("claim_work", json!({ "type": "directive" })).contains("#2 is yours"));
+    assert!(coder.refused("claim_work", json!({ "type": "no type" })).contains("no type"));
+}
+
+#[test]
 fn a_claim_made_elsewhere_in_the_session_is_finished_here() {
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
