@@ -1,4 +1,4 @@
-//! The scripted model, asked over HTTP as programs ask it.
+//! The scripted model, called over HTTP as agent programs call it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ fn each_program_gets_a_call_as_it_wants_it() {
         json!({ "type": "namespace", "name": "mcp__poste", "tools": [{ "type": "function", "name": "reply" }] });
     let request = json!({ "tools": [{ "type": "function", "name": "reply" }, group], "input": [] });
     let item = events(&post(&model, "/v1/responses", &request).1)[1]["item"].clone();
-    // The server's own, not the program's of the same name.
+    // The tool of the MCP server, not the program's own one of the same name.
     assert_eq!((&item["name"], &item["namespace"]), (&json!("reply"), &json!("mcp__poste")));
     assert_eq!(item["arguments"], "{\"number\":1}");
 

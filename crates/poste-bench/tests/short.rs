@@ -1,4 +1,4 @@
-//! The short form runs through every measure. It asserts no times: a test machine is nobody's benchmark.
+//! The short form runs every measurement. It asserts no times: a test machine is no benchmark.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
-//! What a command starts ends with it, whatever it does to get away, and with who watches over it.
+//! Everything a command starts ends with it and with its supervisor, whatever it does to get away.
 
-// The kit itself depends on this crate.
+// The test kit depends on this crate.
 #[path = "../../poste-testkit/src/signals.rs"]
 mod signals;
 
@@ -55,7 +55,7 @@ fn said(child: Child) -> String {
     String::from_utf8(child.wait_with_output().expect("ends").stdout).expect("text").trim().to_owned()
 }
 
-/// Starts something in a session of its own and with an empty environment, which outlives its parent.
+/// Starts a process that outlives its parent, in a session of its own and with an empty environment.
 const AWAY: &str = "(env -i PATH=\"$PATH\" setsid sh -c 'echo $$ > away; exec sleep 60' >/dev/null 2>&1 &); ";
 
 #[test]
@@ -97,7 +97,7 @@ fn a_killed_supervisor_takes_the_command_with_it_and_the_mark_finds_the_rest() {
     kill_process(Pid::from_child(&child), Signal::KILL).expect("ours");
     child.wait().expect("ends");
     until("the end of the command", || !is_there(own));
-    assert!(is_there(away), "it has no parent that could take it along");
+    assert!(is_there(away), "it has no parent that could end it");
     assert_eq!(with_mark(&mark(folder.path())), [away]);
     assert_eq!(end_marked(&mark(folder.path()), Duration::from_secs(10)), Vec::<u32>::new());
     assert!(!is_there(away));
@@ -118,8 +118,8 @@ fn who_watches_over_another_run_is_left_alone() {
     assert_eq!(said(child), "Exit(0) None []");
     let other = pid_in(&folder.path().join("other"));
     assert!(is_there(other), "it has limits of its own");
-    assert!(!is_there(pid_in(&folder.path().join("fake"))), "a variable alone is nothing to hide behind");
-    assert!(!is_there(pid_in(&folder.path().join("lingers"))), "nor is this program, when it watches over nothing");
+    assert!(!is_there(pid_in(&folder.path().join("fake"))), "a variable alone does not protect it");
+    assert!(!is_there(pid_in(&folder.path().join("lingers"))), "nor does this program, when it supervises nothing");
     let other = Pid::from_raw(i32::try_from(other).expect("a pid")).expect("positive");
     kill_process(other, Signal::KILL).expect("ours");
 }
@@ -127,7 +127,7 @@ fn who_watches_over_another_run_is_left_alone() {
 #[test]
 fn a_flood_fills_no_disk() {
     let folder = tempfile::tempdir().expect("a folder");
-    // One stream: the kernel keeps no order between two, so a word on the other one may arrive early and be left out.
+    // One stream: the kernel keeps no order between two, so a line on the other one may arrive early and be left out.
     let child = supervise(folder.path(), "echo first; yes | head -c 20000000; echo last", None);
     assert_eq!(said(child), "Exit(0) None []");
     let text = fs::read_to_string(folder.path().join("transcript")).expect("there");

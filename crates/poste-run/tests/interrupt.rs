@@ -1,6 +1,6 @@
 //! A signal that ends this process ends the command first.
 
-// The kit itself depends on this crate.
+// The test kit depends on this crate.
 #[path = "../../poste-testkit/src/signals.rs"]
 mod signals;
 
@@ -48,7 +48,7 @@ fn an_interrupted_run_ends_its_command_and_then_itself() {
         let (mut child, command) = start(folder.path(), None);
         kill_process(Pid::from_child(&child), signal).expect("ours");
         let status = child.wait().expect("ends");
-        assert_eq!(status.signal(), Some(signal.as_raw()), "it ended as if nothing had been held back");
+        assert_eq!(status.signal(), Some(signal.as_raw()), "it ended with the signal itself");
         until("the end of the command", || test_kill_process(command).is_err());
     }
 }
@@ -59,7 +59,7 @@ fn what_was_ignored_stays_ignored() {
     let (mut child, command) = start(folder.path(), Some("trap '' HUP"));
     kill_process(Pid::from_child(&child), Signal::HUP).expect("ours");
     std::thread::sleep(Duration::from_millis(300));
-    assert!(test_kill_process(command).is_ok(), "nohup means that a hang-up changes nothing");
+    assert!(test_kill_process(command).is_ok(), "an ignored hang-up changes nothing");
     kill_process(Pid::from_child(&child), Signal::TERM).expect("ours");
     child.wait().expect("ends");
     until("the end of the command", || test_kill_process(command).is_err());

@@ -1,6 +1,6 @@
-//! Real processes, as hostile as they come.
+//! Real and hostile processes.
 
-// The kit itself depends on this crate.
+// The test kit depends on this crate.
 #[path = "../../poste-testkit/src/signals.rs"]
 mod signals;
 
@@ -14,7 +14,7 @@ use poste_run::files::{beginning, create, existing};
 use poste_run::{End, Environment, Finished, Keep, Output, StartError, Stopped, Task, Watch, line, words};
 use rustix::process::{Pid, test_kill_process};
 
-/// What must happen happens long before this, also on a machine that is busy with other things.
+/// Far longer than anything here should take, also on a busy machine.
 const SOON: Duration = Duration::from_secs(25);
 
 fn shell(line: &str) -> Task {
@@ -26,7 +26,7 @@ fn run(task: &Task) -> Finished {
     task.run().expect("starts")
 }
 
-/// The process whose number the command wrote into a file is gone, or goes within a moment.
+/// Asserts that the process whose pid the command wrote to a file has ended, or ends within a moment.
 fn assert_gone(file: &Path) {
     let pid: i32 = fs::read_to_string(file).expect("written").trim().parse().expect("a number");
     let pid = Pid::from_raw(pid).expect("positive");
@@ -37,7 +37,7 @@ fn assert_gone(file: &Path) {
     }
 }
 
-/// Dead, and waiting for whoever inherited it.
+/// Dead, and waiting to be reaped by its new parent.
 fn is_zombie(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
@@ -75,7 +75,7 @@ fn stdin_is_nothing_or_what_is_given() {
     assert_eq!(run(&Task::new("cat", [""; 0])).stdout.total, 0);
     let much = vec![b'x'; 3_000_000];
     assert_eq!(run(Task::new("wc", ["-c"]).stdin(much.clone())).stdout.text().trim(), "3000000");
-    // More than a pipe holds, there and back: neither side waits for the other.
+    // More than a pipe holds, in both directions: neither side waits for the other.
     let back = run(Task::new("cat", [""; 0]).stdin(much));
     assert_eq!(back.stdout.total, 3_000_000);
 }
@@ -104,7 +104,7 @@ fn the_environment_is_what_was_named() {
     let text = done.stdout.text();
     let mut names: Vec<&str> = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     names.retain(|name| !name.starts_with("LC_") && !poste_run::ALLOWED.contains(name));
-    assert_eq!(names, ["POSTE_AGENT"], "cargo's own variables, among others, are not passed on");
+    assert_eq!(names, ["POSTE_AGENT"], "other variables, such as cargo's, are not passed on");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn grandchildren_end_with_the_command_and_do_not_hold_the_caller() {
     assert!(began.elapsed() < SOON);
     assert_gone(&folder.path().join("pid"));
 
-    // Those that let go of the pipes too.
+    // Also those that do not hold the pipes.
     run(shell("sleep 60 >/dev/null 2>&1 & echo $! > pid2").folder(folder.path()));
     assert_gone(&folder.path().join("pid2"));
 }
@@ -174,7 +174,7 @@ fn who_leaves_the_group_does_not_hold_the_caller_and_is_told_of() {
 
 #[test]
 fn what_a_grandchild_still_writes_is_kept() {
-    // One of many: on a busy machine it may be later than anybody waits.
+    // One of many tries: on a busy machine the grandchild may write too late.
     let is_kept = || run(&shell("(sleep 0.1; echo late) & echo early")).stdout.text() == "early\nlate\n";
     assert!((0..20).any(|_| is_kept()));
 }
@@ -212,7 +212,7 @@ fn the_watcher_is_asked_and_can_stop_it() {
     });
     let done = done.expect("starts");
     assert_eq!((done.end, done.stopped), (End::Signal(15), Some(Stopped::ByWatcher)));
-    assert_eq!(asked.len(), 3, "and not again after it said stop");
+    assert_eq!(asked.len(), 3, "the watcher is not asked again after it said stop");
     assert!(asked.windows(2).all(|pair| pair[1] >= pair[0] + Duration::from_millis(50)));
 }
 
@@ -247,7 +247,7 @@ fn what_cannot_start_says_why() {
 
 #[test]
 fn a_quick_command_does_not_wait_for_the_clock() {
-    // One of many: a busy machine may delay some, the clock would delay all.
+    // One of many tries: a busy machine may delay some, the clock would delay all.
     let in_time = (0..50).any(|_| {
         let done = run(&Task::new("true", [""; 0]));
         assert!(done.passed());

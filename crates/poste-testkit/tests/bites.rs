@@ -1,4 +1,4 @@
-//! Each invariant bites: for every check there is a damage that it, by name, reports.
+//! Each invariant check bites: for each one there is damage that it reports by name.
 
 use poste_core::log::Intent;
 use poste_core::store::Store;
@@ -9,7 +9,7 @@ use poste_testkit::invariants;
 use poste_testkit::sim::{Faults, Simulation};
 use std::collections::BTreeSet;
 
-/// Damage, and the check that has to see it. Others may see it too.
+/// Damage, and the check that must report it. Other checks may report it too.
 const DAMAGE: &[(&str, &str)] = &[
     ("I3 every id has one row, at its first record", "UPDATE ids SET position = position + 1 WHERE position = 4"),
     ("I3 every id has one row, at its first record", "DELETE FROM ids WHERE position = 4"),
@@ -194,8 +194,8 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Damage to what an archive leaves behind. Some checks rest once rows have left the tables, so this is done to an
-/// office of its own.
+/// Damage to what an archive leaves behind. Some checks do not apply once rows have left the tables, so this is done to
+/// a separate office.
 const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     (
         "I8 what is archived is nowhere else and in an archive",
@@ -233,7 +233,7 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     ("I5 tables are the folded log", "DELETE FROM archived_content"),
 ];
 
-/// Damage to questions that want a decision.
+/// Damage to questions that need a decision.
 const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
     ("I8 what is due is what deliveries imply", "DELETE FROM due WHERE what = 6"),
     (
@@ -244,7 +244,7 @@ const DAMAGE_OF_QUESTIONS: &[(&str, &str)] = &[
     ("I8 a decided question is not pending", "UPDATE approvals SET state = 1 WHERE state = 0"),
 ];
 
-/// Damage to what gates said.
+/// Damage to gate results.
 const DAMAGE_OF_GATES: &[(&str, &str)] = &[
     (
         "I8 a delivery stopped by its gates has their result, and gates run under a claim",
@@ -336,8 +336,8 @@ enum Archives {
     Too,
 }
 
-/// Damages random histories wherever there is something to damage, until every check was seen to report the damage it
-/// is for. Returns the last of them and the names of those checks.
+/// Damages random histories wherever possible, until every check has reported its damage. Returns the last history and
+/// the names of those checks.
 fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office, BTreeSet<&'static str>) {
     const SEEDS: std::ops::Range<u64> = 3..15;
     const STEPS: usize = 700;
@@ -348,7 +348,7 @@ fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office, BTreeSe
         let mut generator = Generator::new(seed);
         for step in 1..=STEPS {
             act(&mut world, &mut generator, archives);
-            // Some damage needs two of a kind to mix up.
+            // Some damage needs two rows of a kind to mix up.
             if step % STEPS_BETWEEN == 0 && world.sequencer.last() > Position(200) {
                 bite_what_is_there(world.replicas[0].store(), &mut outstanding);
             }
@@ -357,7 +357,7 @@ fn bite(archives: Archives, damage: &[(&'static str, &str)]) -> (Office, BTreeSe
             }
         }
     }
-    panic!("in no history was this damage seen by the check it is for: {outstanding:#?}");
+    panic!("no history made the checks report this damage: {outstanding:#?}");
 }
 
 fn act(world: &mut Simulation, generator: &mut Generator, archives: Archives) {
@@ -372,8 +372,8 @@ fn act(world: &mut Simulation, generator: &mut Generator, archives: Archives) {
     generator.learn(&proposal, &outcome);
 }
 
-/// Does each damage that finds something. What the check it is for reports is settled; what it cannot see in these rows,
-/// because later steps took their trace away, is left for another place.
+/// Does each outstanding damage that changes rows here. Damage that its check reports is removed from the list; damage
+/// that it cannot see in these rows, because later steps hide it, stays for another try.
 fn bite_what_is_there(store: &Store, outstanding: &mut Vec<(&'static str, &str)>) {
     let finds_something = |damage: &str| damaged(store, damage, |rows| rows > 0);
     if !outstanding.iter().any(|(_, damage)| finds_something(damage)) {
@@ -390,7 +390,7 @@ fn bite_what_is_there(store: &Store, outstanding: &mut Vec<(&'static str, &str)>
     assert_eq!(names_of(store), BTreeSet::new(), "all damage was undone");
 }
 
-/// Does damage, looks, and undoes it.
+/// Does damage, calls `look`, and undoes the damage.
 fn damaged<T>(store: &Store, damage: &str, look: impl FnOnce(usize) -> T) -> T {
     let transaction = store.conn().unchecked_transaction().unwrap();
     store.conn().pragma_update(None, "ignore_check_constraints", true).unwrap();
@@ -411,13 +411,13 @@ fn every_check_sees_the_damage_it_is_for() {
         [DAMAGE, DAMAGE_OF_QUESTIONS, DAMAGE_OF_GATES, DAMAGE_OF_SESSIONS, DAMAGE_OF_RUNS, DAMAGE_OF_WORKFLOWS]
             .concat();
     let (office, mut bitten) = bite(Archives::Never, &of_the_living);
-    // The one check that is about the log and not about a row: this log keeps refusals, and says it drops them.
+    // The one check that is about the log and not about a row: this log keeps refusals, and now claims to drop them.
     let store = office.store();
     let dropped = damaged(store, "DELETE FROM meta WHERE key = 'follows'", |_| invariants::quick(store).unwrap());
     bitten.extend(dropped.into_iter().map(|violation| violation.check));
     bitten.extend(bite(Archives::Too, DAMAGE_OF_ARCHIVED).1);
     let toothless: Vec<&str> = invariants::names().into_iter().filter(|name| !bitten.contains(name)).collect();
-    assert!(toothless.is_empty(), "no damage is known for {toothless:?}");
+    assert!(toothless.is_empty(), "there is no damage for {toothless:?}");
 }
 
 #[test]
@@ -434,19 +434,19 @@ fn a_simulation_whose_log_lost_an_acknowledged_record_is_found_out() {
         invariants::of_simulation(world).unwrap().into_iter().map(|violation| violation.check).collect()
     };
 
-    // I1: somebody was told of a record that is not there.
+    // I1: a record was acknowledged that is not in the log.
     let mut never_stored = world.acknowledged[0].proposal.clone();
     never_stored.id = "never-stored".parse().unwrap();
     let truth = std::mem::replace(&mut world.acknowledged[0].proposal, never_stored);
     assert!(checks(&world).contains("I1 what was acknowledged is in the log"));
     world.acknowledged[0].proposal = truth;
 
-    // I1: somebody was told another place.
+    // I1: an answer names another position.
     let told = world.acknowledged[1].outcome.position.replace(Position(1));
     assert!(checks(&world).contains("I1 an answer names its position"));
     world.acknowledged[1].outcome.position = told;
 
-    // I4: two answers of one sender change places.
+    // I4: two answers to one sender are swapped.
     let ids = [0, 2].map(|index: usize| world.acknowledged[index].proposal.id.clone());
     world.acknowledged[0].proposal.id = ids[1].clone();
     world.acknowledged[2].proposal.id = ids[0].clone();
@@ -454,7 +454,7 @@ fn a_simulation_whose_log_lost_an_acknowledged_record_is_found_out() {
     world.acknowledged[0].proposal.id = ids[0].clone();
     world.acknowledged[2].proposal.id = ids[1].clone();
 
-    // I6: one replica has something the others have not.
+    // I6: one replica differs from the others.
     world.replicas[1].store().conn().execute("UPDATE agents SET worktree = '/elsewhere'", []).unwrap();
     assert!(checks(&world).contains("I6 equal position, equal digest"));
 }

@@ -1,4 +1,4 @@
-//! Whatever the bytes are: a record or a reason, an outcome or a halt, and never a panic.
+//! Any bytes give a record or a reason, an outcome or a halt, and never a panic.
 //!
 //! `POSTE_SEED=n` replays one seed of the random ones.
 
@@ -39,7 +39,7 @@ fn some_record() -> Sealed {
     seal(&proposal("some", Intent::Ack(Ack { message: MessageNo(1) }))).unwrap()
 }
 
-/// Puts one record at the end of a store's log, in a transaction of its own.
+/// Appends one record to a store's log, in a transaction of its own.
 fn fold_one(store: &Store, sealed: Sealed) -> Result<Outcome, Error> {
     let transaction = store.conn().unchecked_transaction()?;
     let mut tables = store.tables()?;
@@ -58,7 +58,7 @@ fn code_of(outcome: &Outcome) -> Option<Code> {
     }
 }
 
-/// Sealed records of a history in which all kinds occur, and the store they were folded into.
+/// The sealed records of a history with all kinds of records, and the store they were folded into.
 fn history(seed: u64, steps: usize) -> (Vec<Sealed>, Store) {
     let clock = SimClock::new();
     let sequencer = Sequencer::new(clock.clone());
@@ -107,7 +107,7 @@ fn any_bytes_give_a_record_or_a_reason() {
     });
 }
 
-/// A JSON object that has nothing to do with an envelope, or bytes that only end like one.
+/// A JSON object that is no envelope, or bytes that only end like one.
 fn object_of_noise(rng: &mut Rng) -> Vec<u8> {
     let mut noise = match rng.below(2) {
         0 => json!({ "format": hostile_value(rng), "kind": hostile_value(rng) }).to_string().into_bytes(),
@@ -119,7 +119,7 @@ fn object_of_noise(rng: &mut Rng) -> Vec<u8> {
     noise
 }
 
-/// At least one byte becomes another, goes, or comes.
+/// Changes, cuts off or inserts bytes.
 fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     for _ in 0..=rng.below(3) {
         let at = rng.below(bytes.len() + 1);
@@ -146,8 +146,8 @@ fn forged_records_are_decided_or_halt_and_never_break_the_tables() {
             let shown = String::from_utf8_lossy(sealed.bytes()).into_owned();
             match fold_one(&store, sealed) {
                 Ok(_) => *counts.lock().unwrap().1 += 1,
-                // What only a newer program understands stops the log. That it changed nothing is seen at the end,
-                // when the tables are compared with the folded log.
+                // A record that only a newer program understands stops the log. The comparison of the tables with the
+                // log at the end shows that it changed nothing.
                 Err(Error::UnknownKind { .. } | Error::NeedsUpgrade { .. }) => *counts.lock().unwrap().0 += 1,
                 Err(error) => return Err(format!("step {step}: {error}: {shown}")),
             }
@@ -156,11 +156,11 @@ fn forged_records_are_decided_or_halt_and_never_break_the_tables() {
         if violations.is_empty() { Ok(()) } else { Err(format!("{violations:?}")) }
     });
     if seeds::is_full_run() {
-        assert!(halted > 20 && decided > 500, "the forger has rotted: {halted} halted, {decided} decided");
+        assert!(halted > 20 && decided > 500, "the forged records are too uniform: {halted} halted, {decided} decided");
     }
 }
 
-/// An envelope with one value somewhere replaced by a hostile one, under a new id and a right checksum.
+/// An envelope with one value replaced by a hostile one, under a new id and with a correct checksum.
 fn forge_record(rng: &mut Rng, original: &Sealed) -> Vec<u8> {
     let mut envelope: Value = serde_json::from_slice(original.bytes()).unwrap();
     let object = envelope.as_object_mut().unwrap();
@@ -168,7 +168,7 @@ fn forge_record(rng: &mut Rng, original: &Sealed) -> Vec<u8> {
     if rng.chance(30) {
         object.insert((*rng.pick(&["kind", "version"])).to_owned(), json!(99));
     }
-    // Under the old id the fold would only ever see repeats and conflicts.
+    // Under the old id the fold would see only repeats and conflicts.
     if rng.chance(900) {
         object.insert("id".to_owned(), json!(format!("forged-{}", rng.next_u64())));
     }
@@ -196,7 +196,7 @@ fn replace_somewhere(rng: &mut Rng, value: &mut Value) {
             let index = rng.below(items.len());
             replace_somewhere(rng, &mut items[index]);
         }
-        // A whole envelope is left one, so that more than its shape is tested.
+        // The envelope itself stays an object, so that more than its shape is tested.
         Value::Object(object) if object.contains_key("format") => {}
         other => *other = hostile_value(rng),
     }
@@ -255,7 +255,7 @@ fn an_unknown_kind_that_may_wait_is_kept_and_folds_again() {
     assert_eq!(store.tables().unwrap().refusal(position).unwrap().unwrap().code, "unknown_kind");
     assert_eq!(store.tables().unwrap().record(position).unwrap().unwrap().sealed.bytes(), newer.bytes());
     let next = fold_one(&store, seal(&proposal("next", claim_next())).unwrap()).unwrap();
-    assert_eq!(next.position.unwrap(), position.next(), "the log goes on behind it");
+    assert_eq!(next.position.unwrap(), position.next(), "the log continues after it");
     assert_eq!(invariants::full(&store).unwrap(), []);
 }
 
@@ -277,7 +277,7 @@ fn what_only_a_newer_program_understands_stops_the_log() {
         office.follow().unwrap();
         let before = digest(office.store().conn()).unwrap();
         let at = sequencer.append_raw(sealed.clone());
-        // It stays stopped, at that record, whatever is proposed behind it.
+        // It stays stopped at that record, whatever is proposed after it.
         for id in ["one", "two"] {
             let stopped = office.propose(&proposal(id, claim_next()), &Rules::none());
             let Err(Error::UnknownKind { position, kind, version, .. }) = stopped else { panic!("{stopped:?}") };
@@ -313,7 +313,7 @@ fn valid_json_of_the_wrong_types_is_refused_as_malformed() {
         let path = golden.join(format!("{:02}-{}.json", kind.number, kind.name));
         let sealed = Sealed::open(std::fs::read(path).unwrap()).unwrap();
         let header: Value = serde_json::from_str(sealed.envelope.header.get()).unwrap();
-        // Every field, one at a time, becomes something no field is; and one is added that is none.
+        // Each field in turn gets a value of the wrong type, and an unknown field is added.
         let mut wrong: Vec<Value> = vec![json!(null), json!("x"), json!(7), json!([{}])];
         for key in header.as_object().unwrap().keys().map(String::as_str).chain(["surprise"]) {
             let mut changed = header.clone();

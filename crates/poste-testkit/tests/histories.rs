@@ -1,4 +1,4 @@
-//! Random histories over the local log, on a real file: what one office must keep true, whatever is proposed.
+//! Random histories over the local log, on a real file: what must hold for one office, whatever is proposed.
 //!
 //! `POSTE_SEED=n` replays one seed and checks everything after each step, `POSTE_SEEDS=n` runs more of them.
 
@@ -22,7 +22,7 @@ use rusqlite::types::Value;
 
 const SEEDS: u64 = 128;
 const STEPS: usize = 150;
-/// The whole tables are looked at this often; a replayed seed looks after each step.
+/// The whole tables are checked this often; a replayed seed checks after each step.
 const STEPS_BETWEEN_LOOKS: usize = 10;
 
 #[test]
@@ -109,8 +109,8 @@ impl Run {
         Ok(())
     }
 
-    /// On a real folder an archive is a real file, of everything that is finished. Between file and record something
-    /// may happen: then the record is refused.
+    /// In a real folder an archive is a real file of everything that is finished. If something changes between file and
+    /// record, the record is refused.
     fn write_archive(&mut self, proposal: &mut Proposal) -> Result<Option<Archive>, Error> {
         let Intent::Archive(wanted) = &proposal.intent else { return Ok(None) };
         let is_hostile = !wanted.file.starts_with("2027-");
@@ -128,7 +128,7 @@ impl Run {
         Ok(Some(archive))
     }
 
-    /// `log verify`, after whatever was redacted is erased: every archive and every blob is what it should be.
+    /// Erases what was redacted, and then runs `log verify`: every archive and blob is correct.
     fn verify(&mut self) -> Result<(), String> {
         let told = |error: Error| error.to_string();
         self.office.erase().map_err(told)?;
@@ -149,9 +149,9 @@ impl Run {
         }
     }
 
-    /// Lets the writer append what time itself brings, so that afterwards only the proposal can change anything.
+    /// Lets the writer settle due items, so that afterwards only the proposal can change anything.
     ///
-    /// A proposal that is always refused does it: ticks and clock records stay, whatever becomes of it.
+    /// A proposal that is always refused does that: ticks and clock records stay, whatever its outcome.
     fn settle(&mut self) -> Result<(), String> {
         self.pokes += 1;
         let poke = Proposal {
@@ -185,11 +185,11 @@ impl Run {
     }
 }
 
-/// The office before a proposal, as far as the proposal is judged by it.
+/// The state of the office before a proposal, as far as the checks need it.
 struct Before {
     rows_written: u64,
     digest: Option<Digest>,
-    /// The claim a proposal names, and the deliveries of that message.
+    /// The claim that the proposal names, and the deliveries of that message.
     named: Option<NamedClaim>,
 }
 
@@ -199,16 +199,16 @@ struct NamedClaim {
     deliveries: Vec<Vec<Value>>,
 }
 
-/// What the claim is that a proposal names by its token.
+/// The state of the claim whose token a proposal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// The actor never won the message by it.
+    /// The actor never claimed the message with it.
     NoClaim,
-    /// The actor holds the message by it now.
+    /// The actor holds the message with it now.
     Live,
-    /// The actor finished what it held by it.
+    /// The actor finished the message with it.
     Used,
-    /// The actor won by it once and holds it no more, by no doing of its own that ended the delivery.
+    /// The actor lost the claim, without having ended the delivery.
     Lost,
 }
 
@@ -293,13 +293,13 @@ impl Before {
     }
 }
 
-/// A live claim may do everything, a lost one may only report, and no other counts for anything.
+/// A live claim allows everything, a lost one only a late result, and any other token nothing.
 fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdict: &Verdict) -> Result<(), String> {
     let refused_as = match verdict {
         Verdict::Accepted(_) => None,
         Verdict::Rejected(rejection) => Some(rejection.code),
     };
-    // These are refused for what else the proposal says, or for who says it.
+    // Codes for other faults of the proposal, or of its actor.
     let other_reasons = [
         Code::IdConflict,
         Code::Malformed,
@@ -316,7 +316,7 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
     let is_send = proposal.intent.mail().is_some();
     let is_done = matches!(proposal.intent, Intent::Done(_));
     let is_late = matches!(verdict, Verdict::Accepted(Effect::Late(_)));
-    // What gates said under one claim counts once.
+    // A gate result counts once per claim.
     let is_said_before = matches!(proposal.intent, Intent::GateResult(_)) && refused_as == Some(Code::NothingToDo);
     let is_right = match standing {
         // A send may be refused for its recipients.
@@ -354,7 +354,7 @@ fn none(violations: &[Violation]) -> Result<(), String> {
     Err(violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("\n  "))
 }
 
-/// What all histories together have met: a generator that no longer reaches a rule tests it no longer.
+/// The events of all histories together: a generator that no longer reaches a rule no longer tests it.
 #[derive(Debug, Default)]
 struct Tally {
     proposed: u64,
@@ -408,14 +408,14 @@ impl Tally {
     fn check(&self) {
         assert!(self.accepted * 100 >= self.proposed * 40, "less than 40 % is accepted: {self:?}");
         assert!(self.late > 0 && self.repeated > 0, "{self:?}");
-        // The office makes ticks, clock and barrier records itself; nobody's proposal of a second barrier passes.
+        // The office itself makes tick, clock and barrier records; a proposal of a second barrier is always refused.
         let barrier = 1;
         let tick = 2;
         for kind in KINDS.iter().filter(|kind| ![barrier, tick].contains(&kind.number)) {
             assert!(self.kinds_accepted.contains(&kind.number), "no {} was ever accepted", kind.name);
         }
-        // A kind of a newer program cannot be proposed by this one; `decode` forges it.
-        // The fold sees no payload, no data and no gates: the office refuses before.
+        // This program cannot propose a kind of a newer one; `decode` forges it.
+        // The fold never sees unfit payloads or data, or missing gates: the office refuses them first.
         let not_here = [Code::UnknownKind, Code::PayloadUnfit, Code::DataUnfit, Code::GateNotPassed];
         for code in Code::ALL.iter().filter(|code| !not_here.contains(code)) {
             assert!(self.codes.contains(code.word()), "nothing was ever refused as {code}");

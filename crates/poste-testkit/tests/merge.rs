@@ -1,11 +1,11 @@
-//! Merging two changes of a shared context: whatever was written, nothing of it goes missing in silence.
+//! Merging two changes of a shared context never loses anything silently.
 
 use std::collections::BTreeMap;
 
 use poste_core::document;
 use poste_testkit::rng::Rng;
 
-/// Lines that are often equal, so that a diff has something to be wrong about.
+/// Lines that are often equal, so that a diff can go wrong.
 fn line(rng: &mut Rng) -> String {
     match rng.below(10) {
         0..3 => "\n".to_owned(),
@@ -18,7 +18,7 @@ fn text(rng: &mut Rng) -> Vec<String> {
     (0..rng.below(25)).map(|_| line(rng)).collect()
 }
 
-/// A few lines taken away, put in or changed.
+/// Removes, inserts or changes a few lines.
 fn edited(rng: &mut Rng, base: &[String], mark: &str) -> Vec<String> {
     let mut lines = base.to_vec();
     for edit in 0..=rng.below(4) {
@@ -48,9 +48,9 @@ fn a_change_of_one_side_alone_is_the_result() {
     let mut rng = Rng::new(1);
     for _ in 0..2_000 {
         let (base, other) = (text(&mut rng).concat(), text(&mut rng).concat());
-        assert_eq!(document::merge(&base, &other, &base).as_ref(), Ok(&other), "theirs did nothing");
-        assert_eq!(document::merge(&base, &base, &other).as_ref(), Ok(&other), "ours did nothing");
-        assert_eq!(document::merge(&base, &other, &other).as_ref(), Ok(&other), "both did the same");
+        assert_eq!(document::merge(&base, &other, &base).as_ref(), Ok(&other), "their side is unchanged");
+        assert_eq!(document::merge(&base, &base, &other).as_ref(), Ok(&other), "our side is unchanged");
+        assert_eq!(document::merge(&base, &other, &other).as_ref(), Ok(&other), "both sides made the same change");
     }
 }
 
@@ -77,14 +77,14 @@ fn no_line_that_somebody_added_goes_missing_in_silence() {
             let removed = (b - m).max(0) + (b - t).max(0);
             assert!(r >= b + added - removed, "round {round}: {line:?} is there {r} times");
             if line.starts_with("mine") || line.starts_with("theirs") {
-                assert!(r >= m.max(t), "round {round}: {line:?} is gone");
+                assert!(r >= m.max(t), "round {round}: {line:?} is missing");
             }
         }
-        // Nor does anything come from nowhere.
+        // No line comes from nowhere either.
         if is_clean {
             for line in result.keys() {
                 let known = of(&base, line) + of(&mine, line) + of(&theirs, line);
-                assert!(known > 0, "round {round}: nobody wrote {line:?}");
+                assert!(known > 0, "round {round}: neither side wrote {line:?}");
             }
         }
     }
@@ -95,7 +95,7 @@ fn no_line_that_somebody_added_goes_missing_in_silence() {
 fn changes_in_different_places_are_both_in_the_result() {
     let mut rng = Rng::new(3);
     for _ in 0..2_000 {
-        // Two halves with a stretch nobody touches between them, of lines that are there once.
+        // Two halves with unchanged, unique lines between them.
         let half = |from: usize, rng: &mut Rng| -> Vec<String> {
             (from..from + 4 + rng.below(8)).map(|line| format!("line {line}\n")).collect()
         };

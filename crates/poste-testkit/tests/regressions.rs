@@ -1,4 +1,4 @@
-//! What random histories and simulations found, each as the smallest history that shows it.
+//! Faults that random histories and simulations found, each as the smallest history that shows it.
 
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::log::{
@@ -13,7 +13,7 @@ use poste_core::{Error, MessageNo, Office, Position, Timestamp};
 use poste_testkit::clock::SimClock;
 use poste_testkit::sim::{Faults, Sequencer};
 
-/// An office over a log that keeps refusals, with people in it and no faults.
+/// An office with agents over a log that keeps refusals, without faults.
 struct Desk {
     office: Office,
     clock: std::sync::Arc<SimClock>,
@@ -79,7 +79,7 @@ impl Desk {
         }
     }
 
-    /// Long enough for a lease to run out and for the delivery to be ready again.
+    /// Waits until a lease has expired and the delivery is ready again.
     fn lease_runs_out(&mut self) {
         for _ in 0..2 {
             self.clock.advance(11_000);
@@ -117,7 +117,7 @@ fn a_result_is_late_when_somebody_else_acknowledged_what_was_lost() {
 fn a_session_that_gave_up_in_one_record_has_lost_nothing() {
     let mut desk = Desk::new();
     let message = desk.send("directive", "role:coder");
-    // Claimed and failed in one record: given up, not lost.
+    // Claimed and failed in one record: the claim was given up, not lost.
     desk.accepted("bob", Some("b1"), Intent::Fail(Fail { message, token: None, retry: false, delay_ms: None }));
     desk.accepted("ann", None, Intent::Retry(Retry { message, recipient: None }));
     desk.claim("cy", None, message);
@@ -132,7 +132,7 @@ fn an_answer_about_a_kept_record_names_its_position() {
     desk.propose_as("once", "ann", None, Intent::Send(send("message", "bob")));
     let conflict = desk.propose_as("once", "ann", None, Intent::Send(send("message", "cy")));
     assert!(matches!(&conflict.verdict, Verdict::Rejected(rejection) if rejection.code == Code::IdConflict));
-    assert!(conflict.position.is_some(), "the log keeps refusals, so it stands somewhere");
+    assert!(conflict.position.is_some(), "the log keeps refusals, so it has a position");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn late_subscribers_get_publications_no_sooner_and_no_later_than_others() {
     let claimed = desk.propose("bob", None, Intent::Claim(claim)).verdict;
     assert!(
         matches!(&claimed, Verdict::Rejected(rejection) if rejection.code == Code::NothingToClaim),
-        "one may not be read yet, the other is over: {claimed:?}"
+        "one is not ready yet, the other has expired: {claimed:?}"
     );
 }
 
@@ -193,5 +193,5 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
     assert!(matches!(office.propose(&register, &Rules::none()), Err(Error::ClockLeap { .. })));
     let accepted = office.accept_clock(&"ann".parse().unwrap());
     assert!(!matches!(accepted, Err(Error::Damaged(_))), "nothing is damaged: {accepted:?}");
-    office.propose(&register, &Rules::none()).expect("somebody can still register");
+    office.propose(&register, &Rules::none()).expect("an agent can still register");
 }

@@ -1,4 +1,4 @@
-//! An index that grew with its office is the index one would make of it now, whatever happened in between.
+//! An index that grew with its office equals one built from scratch, whatever happened in between.
 
 use poste_core::log::{Body, Content, Intent, MessageNo};
 use poste_core::office::{Place, Rules};
@@ -33,7 +33,7 @@ fn one_history(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..STEPS {
         match generator.time_step() {
             TimeStep::Passes(ms) => clock.advance(ms),
-            // What leaping clocks do is another test's business.
+            // Clock leaps are covered by another test.
             TimeStep::None | TimeStep::WallStep(_) | TimeStep::Reboot(_) => {}
         }
         let mut proposal = generator.next(office.store(), office.now()?)?;
@@ -41,7 +41,7 @@ fn one_history(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
             add_words(content, &mut rng);
         }
         if let Intent::Archive(archive) = &mut proposal.intent {
-            // A generated one names a file that nobody wrote, and here it is read.
+            // A generated record names a file that does not exist, and here the file is read.
             let finished = views::finished(office.store(), office.now()?, MessageNo(1))?;
             *archive = office.write_archive(&finished)?;
             archived += usize::from(!finished.conversations.is_empty());
@@ -50,7 +50,7 @@ fn one_history(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
             Ok(outcome) => {
                 generator.learn(&proposal, &outcome);
                 if matches!(proposal.intent, Intent::Redact(_)) {
-                    office.erase()?; // as `poste redact` does: what was indexed is in no file any more
+                    office.erase()?; // as `poste redact` does: redacted content is in no file any more
                 }
             }
             Err(Error::ClockLeap { leap_ms }) => clock.step_wall(-leap_ms),
@@ -93,7 +93,7 @@ fn search(office: &Office) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A token, the message it is found under, its column and its place in it.
+/// A token, the message it belongs to, its column and its offset.
 type Entry = (String, u64, String, u64);
 
 fn everything_in(place: &Place) -> Result<Vec<Entry>, rusqlite::Error> {

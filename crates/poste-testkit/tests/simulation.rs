@@ -17,7 +17,7 @@ use poste_testkit::sim::{FAULT_NAMES, Faults, FaultsMet, SimLog, Simulation};
 const SEEDS: u64 = 160;
 const REPLICAS: usize = 3;
 const STEPS: usize = 60;
-/// How often one replica is looked at in the middle of the trouble.
+/// How often one replica is checked amid the faults.
 const STEPS_BETWEEN_LOOKS: usize = 20;
 const FULL_CHECK_EVERY: u64 = 4;
 
@@ -39,14 +39,14 @@ fn replicas_agree_whatever_fails_between_them() {
     if !seeds::is_full_run() {
         return;
     }
-    // The simulation must not rot into one in which nothing happens or nothing fails.
+    // The simulation must not degrade into one in which nothing happens or nothing fails.
     let tally = tally.into_inner().unwrap();
     assert!(tally.accepted * 100 >= tally.answered * 40, "too little is accepted: {tally:?}");
     assert!(tally.repeated * 100 >= tally.answered, "too few retries found their first try: {tally:?}");
     for fault in FAULT_NAMES {
-        assert!(tally.faults.get(fault).is_some_and(|times| *times >= 20), "{fault}: too seldom: {tally:?}");
+        assert!(tally.faults.get(fault).is_some_and(|times| *times >= 20), "{fault}: too rare: {tally:?}");
     }
-    assert!(tally.given_up > 0, "nobody ever gave up: {tally:?}");
+    assert!(tally.given_up > 0, "no proposer ever gave up: {tally:?}");
     assert!(tally.ticks_refused > 0 && tally.ticks > tally.ticks_refused, "ticks never raced: {tally:?}");
 }
 
@@ -61,7 +61,7 @@ fn simulate(seed: u64, tally: &Mutex<Tally>) -> Result<(), String> {
     let fine = |violations: Result<Vec<Violation>, Error>| none(violations).map_err(|why| format!("healed: {why}"));
     fine(invariants::of_simulation(&world))?;
     let healed = world.replicas[0].store();
-    // Refolding once more costs as much as a replica; stores that were lost have shown most of it already.
+    // Another refold costs as much as a replica; recovering lost stores has already tested most of it.
     let looks_closer = seed.is_multiple_of(FULL_CHECK_EVERY) || seeds::is_replay();
     fine(if looks_closer { invariants::full(healed) } else { invariants::quick(healed) })?;
     count(&world, tally).map_err(|error| error.to_string())
@@ -84,7 +84,7 @@ fn one_step(world: &mut Simulation, generator: &mut Generator, step: usize) -> R
     Ok(())
 }
 
-/// The sequencer's time is the log's; it only has a wall clock, which may be set.
+/// The sequencer's time is the log's; it has only a wall clock, which may be set.
 fn move_clock(world: &Simulation, generator: &mut Generator) {
     match generator.time_step() {
         TimeStep::None => {}
@@ -94,7 +94,7 @@ fn move_clock(world: &Simulation, generator: &mut Generator) {
     }
 }
 
-/// I11: once the faults are over, everybody is answered at the first try.
+/// I11: once the faults have ended, every proposal is answered at the first try.
 fn after_healing_everybody_is_heard(world: &mut Simulation, generator: &mut Generator) -> Result<(), String> {
     let given_up = world.given_up;
     for replica in 0..REPLICAS {
@@ -162,7 +162,7 @@ fn an_office_that_follows_can_do_what_an_office_can() {
         world.propose(0, &proposal).unwrap().expect("nothing fails here");
     }
     let last = world.replicas[0].head().unwrap();
-    assert_eq!(world.replicas[1].head().unwrap().position, Position(0), "nobody asked it to follow yet");
+    assert_eq!(world.replicas[1].head().unwrap().position, Position(0), "it has not followed yet");
     world.replicas[1].follow().unwrap();
     assert_eq!(world.replicas[1].head().unwrap(), last);
     let ahead = &world.replicas[0];

@@ -1,10 +1,11 @@
-//! The fold reads nothing but its tables and the record, and a verb only what its caller gives it. Lints ensure that; these
-//! tests guard the lints: nobody may switch them off, and the fold may not even mention what they forbid.
+//! The fold reads nothing but its tables and the record, and a verb only what its caller gives it. Lints ensure that.
+//! These tests guard the lints: they may not be switched off, and the fold may not even mention what they forbid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What would make two machines fold differently: clocks, randomness, the environment, files, map order, floats.
+/// Anything that could make two machines fold differently: clocks, randomness, the environment, files, map order,
+/// floats.
 const FORBIDDEN_IN_FOLD: &[&str] = &[
     "SystemTime",
     "Instant::now",
@@ -18,8 +19,8 @@ const FORBIDDEN_IN_FOLD: &[&str] = &[
     "clippy::disallowed*",
 ];
 
-/// Where the lints may be switched off, in the order of the files: file, and what the attribute stands on. The store is the
-/// machine itself, and not listed.
+/// Where the lints may be switched off, in the order of the files: the file, and the item under the attribute. The
+/// store is the machine itself, and not listed.
 const LINT_EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
     ("poste-core", &[("lib.rs", "mod sabotage;"), ("lib.rs", "pub mod store;"), ("office.rs", "fn now_instant()")]),
     (
@@ -70,7 +71,7 @@ fn sources_below(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether `line` mentions `word` as a word of its own: `operand` is no `rand`. A `*` stands for any ending.
+/// Whether `line` contains `word` as a whole word: `operand` does not contain `rand`. A `*` matches any ending.
 fn mentions(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (beginning, any_ending) = word.strip_suffix('*').map_or((word, false), |beginning| (beginning, true));
@@ -80,7 +81,7 @@ fn mentions(line: &str, word: &str) -> bool {
     })
 }
 
-/// Comments may speak of what the code must not touch.
+/// Comments may mention what the code must not use.
 fn code_of(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
@@ -106,10 +107,10 @@ fn the_fold_mentions_nothing_that_could_differ_between_machines() {
             forbidden_mentions(FORBIDDEN_IN_FOLD, &path.file_name().unwrap().to_string_lossy(), text)
         })
         .collect();
-    assert!(found.is_empty(), "the fold mentions what it may not touch:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "the fold mentions forbidden items:\n{}", found.join("\n"));
 }
 
-/// Tools, hooks, runs and verbs take typed inputs. Whatever reads a command line stands above them.
+/// Tools, hooks, runs and verbs take typed inputs. Code that reads a command line is above them.
 #[test]
 fn nothing_below_the_command_line_names_its_parser_or_its_arguments() {
     for name in ["poste-connect", "poste-dispatch", "poste-verbs"] {
@@ -121,7 +122,7 @@ fn nothing_below_the_command_line_names_its_parser_or_its_arguments() {
                 forbidden_mentions(FORBIDDEN_BELOW_THE_COMMAND_LINE, &path.display().to_string(), text)
             })
             .collect();
-        assert!(found.is_empty(), "{name} knows the command line:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "{name} mentions the command line:\n{}", found.join("\n"));
         let manifest = fs::read_to_string(sources_of(name).with_file_name("Cargo.toml")).unwrap();
         assert!(!manifest.contains("clap"), "{name} depends on clap");
     }
@@ -164,7 +165,7 @@ fn the_lints_are_switched_off_only_where_the_machine_is_touched() {
     }
 }
 
-/// The crates between core and people. Those that prove things may look at the tables themselves.
+/// The crates between core and people. Test and verification crates may read the tables themselves.
 const SURFACES: &[&str] = &["poste-config", "poste-verbs", "poste-connect", "poste-dispatch", "poste"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Two programs with different schemas on one office: the older one is told to upgrade, and nothing diverges.
+//! Two programs with different schemas on one office: the older one asks for an upgrade, and nothing diverges.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +12,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// An office made by today's program, with one message in it.
+    /// An office made by this program, with one message in it.
     fn new() -> Self {
         let desk = Self { folder: tempfile::tempdir().unwrap() };
         for command in ["init", "register lead", "register coder", "send coder hello --as lead"] {
@@ -49,7 +49,7 @@ impl Desk {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Refused with "upgrade", and the log has not grown.
+    /// Asserts that the command is refused with "upgrade" and appends nothing.
     fn expect_upgrade(&self, words: &str) {
         let before = self.records();
         let output = self.run(NOW, words, "readers");
@@ -78,7 +78,7 @@ fn the_newer_program_migrates_after_setting_a_copy_aside_and_the_older_one_then_
     assert!(desk.copy_before_migration().exists());
     desk.expect_upgrade("send coder third --as lead");
     desk.expect_upgrade("claim --as coder");
-    assert!(desk.expect(NOW, "inbox --as coder").contains("again"), "reading goes on");
+    assert!(desk.expect(NOW, "inbox --as coder").contains("again"), "reading still works");
     assert!(desk.expect(NEXT, "claim --as coder").contains("hello"));
 }
 
@@ -159,7 +159,7 @@ fn a_snapshot_is_restored_by_a_newer_program_and_a_newer_one_refused_by_an_older
     desk.expect(NOW, "snapshot copy");
     desk.expect(NOW, "send coder again --as lead");
     desk.expect(NEXT, "restore copy --replace");
-    assert_eq!(desk.records(), 4, "as it was when it was copied");
+    assert_eq!(desk.records(), 4, "as it was at the snapshot");
     desk.expect_upgrade("send coder again --as lead");
     desk.expect(NEXT, "snapshot newer");
     let before = desk.records();
@@ -167,7 +167,7 @@ fn a_snapshot_is_restored_by_a_newer_program_and_a_newer_one_refused_by_an_older
     assert_eq!(desk.records(), before);
 }
 
-/// Waits until a process has opened the office, by what the kernel says of it.
+/// Waits until a process has opened the office, according to the kernel.
 fn wait_until_open(desk: &Desk, child: &Child) {
     let database = desk.folder.path().join(".poste/office.db").canonicalize().unwrap();
     for _ in 0..2_000 {
@@ -177,5 +177,5 @@ fn wait_until_open(desk: &Desk, child: &Child) {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("it did not come up");
+    panic!("it did not open the office");
 }

@@ -44,7 +44,7 @@ fn a_poste_toml_that_is_wrong_or_not_in_force_is_told() {
     assert!(only(&desk, Severity::Warning, "policy").what.contains("policy 2 from other-host"));
     write(&desk, "[delivery]\nmax_attempts = 3\n");
     assert!(only(&desk, Severity::Problem, "policy").what.contains("would replace policy 1, but policy 2"));
-    assert!(poste_config::sync_policy(&mut desk.office).is_err(), "a command that writes says the same");
+    assert!(poste_config::sync_policy(&mut desk.office).is_err(), "a command that writes reports the same");
     write(&desk, "[delivery]\nmax_attempts = 7\n");
     assert_content(&desk);
 }

@@ -1,4 +1,4 @@
-//! One key changes, and everything else stays as it was written.
+//! Changing one key leaves everything else in the file as it is.
 
 use poste_config::edit::{add_agent, change};
 use poste_config::{Change, ConfigFile, KeyPath, Mode, NewAgent, Value, read_local};
@@ -87,7 +87,7 @@ fn unknown_keys_and_files_that_stay_wrong_are_refused() {
     assert_eq!(still_wrong[0].line, Some(2));
     assert!(change("[delivery\n", &lease, Some(&value)).is_err());
     assert!(change("delivery = 3\n", &lease, Some(&value)).is_err());
-    assert!(change("[delivery]\nlease = 'soon'\n", &lease, Some(&value)).is_ok(), "the mistake itself can be mended");
+    assert!(change("[delivery]\nlease = 'soon'\n", &lease, Some(&value)).is_ok(), "the mistake itself can be fixed");
 }
 
 fn coder() -> NewAgent {

@@ -1,4 +1,4 @@
-//! Gates of files: nobody gets past them by another way than the claim.
+//! Gates from files: a message passes them only under a claim.
 
 use poste_core::fold::{Code, Verdict};
 use poste_core::limits;
@@ -7,7 +7,7 @@ use poste_core::{MessageNo, Position};
 
 use crate::common::*;
 
-/// That the gates of a claimed message let it through.
+/// A gate result that passes a claimed message.
 fn passed(message: MessageNo, token: Position) -> Intent {
     let gates = vec![GateVerdict { name: "gate-0".parse().expect("a label"), passed: true }];
     Intent::GateResult(GateResult { message, token, passed: true, gates })
@@ -43,7 +43,7 @@ fn no_surface_ends_a_gated_message_that_has_not_passed() {
     refused(desk.post("bob", answer_and_finish(number)), Code::GateNotPassed);
     accepted(say(&mut desk, "bob", passed(number, token)));
     accepted(desk.post("bob", reply));
-    // What is refused anyway is refused for its own reason.
+    // A command that is refused anyway keeps its own reason.
     refused(desk.done("bob", number), Code::Ended);
     refused(desk.done("writer", news), Code::NotRecipient);
     refused(desk.done("bob", MessageNo(99)), Code::UnknownMessage);

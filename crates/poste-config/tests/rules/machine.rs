@@ -1,4 +1,4 @@
-//! Files of a machine, and of the machines that a copied folder is on.
+//! Files of one machine, and copies of a folder on other machines.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn a_copied_folder_is_another_machine() {
         }
     }
 
-    // It goes on by itself: its file stands on the policy of the machine it is a copy of.
+    // The copy is independent: its file replaces the policy of the machine it was copied from.
     fs::write(path.with_file_name("poste.toml"), "[delivery]\nmax_attempts = 3\n").unwrap();
     poste_config::sync_policy(&mut copy).unwrap();
     let policy = copy.store().tables().unwrap().policy().unwrap();

@@ -1,4 +1,4 @@
-//! What files demand of an office, one test a sentence, against a real office folder.
+//! The rules that configuration files set, one test a sentence, against a real office folder.
 #![allow(clippy::disallowed_methods, reason = "these tests write the files, as people do")]
 
 #[path = "../../../poste-core/tests/rules/common.rs"]

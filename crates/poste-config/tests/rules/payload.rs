@@ -1,4 +1,4 @@
-//! Payload schemas are checked before the append, for every surface alike.
+//! Payload schemas are checked before the append, in the same way for every surface.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -46,7 +46,7 @@ fn what_does_not_fit_is_refused_and_leaves_no_record() {
     let proposal = with_payload(&mut desk, "deploy", Some("{\"env\":1}"));
     assert_eq!(code_of(&mut desk, &proposal), None);
     let proposal = with_payload(&mut desk, "message", Some("[]"));
-    assert_eq!(code_of(&mut desk, &proposal), None, "other types take anything");
+    assert_eq!(code_of(&mut desk, &proposal), None, "other types accept any payload");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_schema_file_that_changes_is_read_again() {
     fs::write(&schema, "{\"type\":\"object\"}").unwrap();
     fs::write(desk.config(), "[types.alert]\nschema = 'alert.json'\n").unwrap();
     poste_config::sync_policy(&mut desk.office).unwrap();
-    assert_eq!(desk.office.store().tables().unwrap().policy().unwrap().version, 0, "a schema is no policy");
+    assert_eq!(desk.office.store().tables().unwrap().policy().unwrap().version, 0, "a schema is not policy");
     let array = |desk: &mut Desk| {
         let proposal = with_payload(desk, "alert", Some("[]"));
         code_of(desk, &proposal)
@@ -105,7 +105,7 @@ fn a_schema_file_that_changes_is_read_again() {
 fn a_schema_is_a_small_regular_file_below_the_folder() {
     let mut desk = office_with("");
     let folder = desk.config().parent().unwrap().to_owned();
-    // Each would do as a schema if it were not for the one thing that is wrong with it.
+    // Each would be a valid schema but for one fault.
     let elsewhere = tempfile::tempdir().unwrap();
     fs::write(elsewhere.path().join("good.json"), "{}").unwrap();
     fs::write(folder.join("good.json"), "{}").unwrap();
@@ -121,7 +121,7 @@ fn a_schema_is_a_small_regular_file_below_the_folder() {
         ["missing.json", "large.json", "text.json", "empty.json", "folder.json", "link.json", &up, absolute.as_str()];
     for (path, is_fine) in wrong.map(|path| (path, false)).into_iter().chain([("good.json", true)]) {
         fs::write(desk.config(), format!("[types.alert]\nschema = '{path}'\n")).unwrap();
-        poste_config::sync_policy(&mut desk.office).expect("only who sends such a message is stopped");
+        poste_config::sync_policy(&mut desk.office).expect("only messages of this type are refused");
         let proposal = with_payload(&mut desk, "alert", Some("{}"));
         let key: KeyPath = "types.alert.schema".parse().unwrap();
         let change = poste_config::change_config(&desk.office, &key, Some(&ValueKind::Schema.parse(path).unwrap()));
@@ -144,7 +144,7 @@ fn a_pattern_cannot_keep_the_office_busy() {
     assert_eq!(code_of(&mut desk, &proposal), Some(Code::PayloadUnfit));
 }
 
-/// Whatever a schema and a payload ask for, the answer comes soon. Without a limit each of these takes minutes.
+/// The check is quick whatever a schema and a payload ask for. Without a limit each of these takes minutes.
 #[track_caller]
 fn soon<T>(what: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
@@ -173,7 +173,7 @@ fn alternatives_that_double_with_each_level_are_refused_with_the_schema() {
     let error = soon(|| poste_config::propose(&mut desk.office, &proposal)).unwrap_err().to_string();
     assert!(error.contains("one value would have to be checked more than 100000 times"), "{error}");
     fs::write(&schema, levels(12)).unwrap();
-    assert_eq!(soon(|| code_of(&mut desk, &proposal)), Some(Code::PayloadUnfit), "the last that is small enough");
+    assert_eq!(soon(|| code_of(&mut desk, &proposal)), Some(Code::PayloadUnfit), "the largest schema that is accepted");
     let proposal = with_payload(&mut desk, "alert", Some("{}"));
     assert_eq!(soon(|| code_of(&mut desk, &proposal)), None);
 }

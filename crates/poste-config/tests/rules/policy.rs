@@ -1,4 +1,4 @@
-//! Policy is a record: what `poste.toml` says decides from its log position on.
+//! Policy is a record: the rules of `poste.toml` apply from its log position on.
 
 use std::fs;
 
@@ -14,14 +14,14 @@ fn write(desk: &Desk, text: &str) {
     fs::write(desk.config(), text).unwrap();
 }
 
-/// The file as a command would find it, and whether that made a record.
+/// Reads the file as a command would; whether that made a record.
 fn sync(desk: &mut Desk) -> bool {
     let before = desk.head();
     poste_config::sync_policy(&mut desk.office).expect("the file is taken");
     match desk.kinds_after(before).as_slice() {
         [] => false,
         [one] if one == "policy" => true,
-        other => panic!("a policy came to {other:?}"),
+        other => panic!("unexpected records: {other:?}"),
     }
 }
 
@@ -29,7 +29,7 @@ fn in_force(desk: &Desk) -> PolicyRow {
     desk.office.store().tables().unwrap().policy().unwrap()
 }
 
-/// What another machine's file would propose.
+/// A policy as another machine's file would propose it.
 fn from_elsewhere(replaces: u64, max_attempts: u32) -> Intent {
     Intent::Policy(Policy {
         replaces,
@@ -100,10 +100,10 @@ fn attempts_delay_and_lease_of_the_file_are_honoured() {
 
     let question = desk.send("ann", "bob", "question");
     accepted(desk.fail_retry("bob", question, None));
-    assert_eq!(desk.state(question), State::Dead, "a type may say its own");
+    assert_eq!(desk.state(question), State::Dead, "a type may set its own limit");
 
     desk.fail_until("bob", earlier, 1);
-    assert_eq!(desk.state(earlier), State::Pending, "what was sent before keeps the rules it was sent under");
+    assert_eq!(desk.state(earlier), State::Pending, "earlier messages keep the rules they were sent under");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn removing_the_file_brings_the_built_in_rules_back() {
     assert_eq!(desk.state(number), State::Pending);
 
     write(&desk, words);
-    assert!(sync(&mut desk), "and putting it back is a change again");
+    assert!(sync(&mut desk), "restoring the file is a change again");
     assert_eq!(in_force(&desk).version, 3);
 }
 
@@ -167,7 +167,7 @@ fn an_unchanged_file_does_not_fight_another_machines_policy() {
     write(&desk, "[delivery]\nmax_attempts = 2\n");
     assert!(sync(&mut desk));
     accepted(desk.ask("poste", from_elsewhere(1, 9)));
-    assert!(!sync(&mut desk), "this machine's file is what it itself last proposed");
+    assert!(!sync(&mut desk), "this machine's file is what it last proposed");
     assert_eq!(in_force(&desk).settings.max_attempts, Some(9));
 }
 
@@ -198,7 +198,7 @@ fn a_machine_that_died_before_remembering_its_own_policy_is_not_in_its_own_way()
     let mut desk = Desk::new();
     write(&desk, "[delivery]\nmax_attempts = 2\n");
     assert!(sync(&mut desk));
-    // What a process leaves that was killed right after the record was committed.
+    // The state after a process was killed right after committing the record.
     desk.office.store().conn().execute("UPDATE machine SET policy_seen = 0", []).unwrap();
     write(&desk, "[delivery]\nmax_attempts = 3\n");
     assert!(sync(&mut desk));

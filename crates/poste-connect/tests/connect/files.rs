@@ -1,4 +1,4 @@
-//! Set up, set up again, removed: the same bytes, whatever they were.
+//! Set up, set up again, remove: the original bytes come back, whatever they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ use poste_verbs::program::Program;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// What a file may have at most, and what may stand before its text.
+/// The maximum size of a file, and the mark that may precede its text.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -72,7 +72,7 @@ impl House {
         self.change(&self.targets(program, scope, None), program, true)
     }
 
-    /// Every file below home and project, with its bytes and mode; links as what they point to; folders.
+    /// Every file below home and project with its bytes and mode, every link with its target, and every folder.
     fn everything(&self) -> BTreeMap<PathBuf, String> {
         fn walk(folder: &Path, into: &mut BTreeMap<PathBuf, String>) {
             for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -146,7 +146,7 @@ fn another_name_changes_only_the_entries_and_goes_back_as_well() {
         let text = house.text("project/.mcp.json");
         assert_eq!(text.matches("\"poste\":").count(), 1, "{text}");
         assert_eq!(text.contains("POSTE_AGENT"), agent.is_some(), "{text}");
-        assert!(!text.replace("\r\n", "").contains('\n'), "a line ends otherwise: {text:?}");
+        assert!(!text.replace("\r\n", "").contains('\n'), "a line ends without CR: {text:?}");
     }
     house.remove(Program::ClaudeCode, Scope::Project).unwrap();
     assert_eq!(house.text("project/.mcp.json"), original);
@@ -189,7 +189,7 @@ fn entries_are_found_without_anything_being_remembered() {
         house.remove(program, Scope::User).unwrap();
     }
     assert_eq!(house.text("home/.codex/config.toml"), "model = \"x\"\n");
-    assert!(!house.path("home/.gemini/settings.json").exists(), "nothing else was in it");
+    assert!(!house.path("home/.gemini/settings.json").exists(), "the file had no other content");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn what_nobody_remembers_and_poste_does_not_write_so_is_somebodys_own() {
                 removed.iter().any(|change| change.keeps_own && change.outcome == Outcome::Unchanged),
                 "{removed:?}"
             );
-            // The second time after it was set up and taken out.
+            // The second time after a set-up and removal.
             house.set_up(program, Scope::Project).unwrap();
             let removed = house.remove(program, Scope::Project).unwrap();
             assert_eq!(house.everything(), before);
@@ -214,7 +214,7 @@ fn what_nobody_remembers_and_poste_does_not_write_so_is_somebodys_own() {
     }
 }
 
-/// What people write themselves, and what must still be there when Poste is set up.
+/// Files that people write themselves, with the parts that must survive the set-up.
 const OWN: [(Program, &str, &str, &[&str]); 5] = [
     (
         Program::ClaudeCode,
@@ -268,7 +268,7 @@ fn an_entry_of_somebodys_own_is_used_and_comes_back() {
             assert!(text.contains(agent) && !text.contains("/opt/"), "{text}");
             assert!(
                 !original.contains('\r') || !text.replace("\r\n", "").contains('\n'),
-                "a line ends otherwise: {text:?}"
+                "a line ends without CR: {text:?}"
             );
             let again = house.change(&targets, program, false).unwrap();
             assert!(again.iter().all(|change| change.outcome == Outcome::Unchanged), "{again:?}");
@@ -320,7 +320,7 @@ fn what_somebody_changed_in_the_entries_is_not_reset() {
         }
     }
     assert_eq!(house.everything(), changed);
-    // Another name, and still.
+    // The same with another name.
     for program in Program::ALL {
         house.change(&house.targets(program, Scope::Project, Some("coder")), program, false).unwrap();
     }
@@ -356,7 +356,7 @@ fn hooks_that_are_there_twice_or_at_another_event_are_put_right() {
     assert_eq!(house.text(file).matches("poste hook stop").count(), 1, "{}", house.text(file));
 }
 
-/// Remembered in the project, as an office in it does.
+/// The records are kept in the project, as with an office in it.
 fn change_all(house: &House, project: &str, remove: bool) -> Vec<Change> {
     let memory = || Memory::new(house.path(project).join(".poste/setup"), &house.path(project));
     let places = Places::new(house.path(project), house.path("home"), |_| None);
@@ -406,7 +406,7 @@ fn what_nobody_remembers_is_taken_out_without_leaving_shells() {
         change_all(&house, "project", false);
         fs::remove_dir_all(house.path("project/.poste")).unwrap();
         if renewed {
-            // Set up by another path to Poste, and so written again.
+            // With another path to Poste, the entries are written again.
             let file = "project/.claude/settings.json";
             house.put(file, house.text(file).replace("poste hook", "/opt/poste hook"));
             change_all(&house, "project", false);
@@ -520,7 +520,7 @@ fn links_stay_links_and_lead_nowhere_else() {
     house.remove(Program::ClaudeCode, Scope::User).unwrap();
     assert_eq!(house.everything(), before);
 
-    // What a project brings must not decide about files elsewhere.
+    // The content of a project must not affect files outside of it.
     for (link, to) in [("project/AGENTS.md", "../home/.bashrc"), ("project/.codex", "../home")] {
         let house = House::new();
         house.put("home/.bashrc", "alias ll='ls -l'\n");
@@ -556,7 +556,7 @@ fn if_one_file_cannot_be_written_none_is() {
     for target in &targets {
         plan.set_up(Program::ClaudeCode, target).unwrap();
     }
-    // Between the plan and the write, somebody takes the place of the last file.
+    // Between the plan and the write, another process creates the last file.
     house.put("project/.claude/skills/poste/SKILL.md", "mine");
     let fault = plan.carry_out().unwrap_err();
     assert!(fault.to_string().contains("has just changed it"), "{fault}");
@@ -570,7 +570,7 @@ fn if_one_file_cannot_be_written_none_is() {
 fn what_is_remembered_is_for_its_owner_alone_and_no_more_than_needed() {
     let house = House::new();
     house.put("home/.claude.json", "{\n  \"apiKey\": \"secret-one\"\n}\n");
-    // Nothing that taking the entries out would bring back.
+    // The original content is recorded only if removing the entries does not restore it.
     house.put("home/.gemini/settings.json", "{\"apiKey\": \"secret-two\"}");
     house.set_up(Program::ClaudeCode, Scope::User).unwrap();
     house.set_up(Program::Gemini, Scope::User).unwrap();
@@ -629,7 +629,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-/// Two properties of one name are another test's.
+/// Duplicate properties are covered by another test.
 fn distinct(pairs: Vec<(String, String, String, String, String, String)>) -> Vec<(String, String, String)> {
     pairs
         .into_iter()
@@ -638,7 +638,7 @@ fn distinct(pairs: Vec<(String, String, String, String, String, String)>) -> Vec
         .collect()
 }
 
-/// A file of settings with whatever else is in it, and with or without what Poste writes to.
+/// A settings file with random content, and with or without the sections that Poste writes to.
 fn settings() -> impl Strategy<Value = String> {
     let pair = (gap(), "[a-z]{1,4}", gap(), gap(), value(), gap());
     let servers = prop_oneof![
@@ -696,7 +696,7 @@ proptest! {
         house.put(name, &original);
         house.set_up(Program::Gemini, Scope::User).unwrap();
         let written = house.text(name);
-        // Nothing but additions.
+        // Poste only adds.
         let bare = |text: &str| text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).to_owned();
         prop_assert_eq!(comments(&bare(&written)), comments(&bare(&original)));
         let mut after = plain(&written);
@@ -708,11 +708,11 @@ proptest! {
         house.remove(Program::Gemini, Scope::User).unwrap();
         prop_assert_eq!(&house.text(name), &original);
 
-        // Without what is remembered only the entries go, and everything else is still there.
+        // Without the records, only the entries are removed, and everything else is kept.
         house.set_up(Program::Gemini, Scope::User).unwrap();
         fs::remove_dir_all(house.path("state")).unwrap();
         house.remove(Program::Gemini, Scope::User).unwrap();
-        // A file in which nothing is left is none.
+        // An empty file is removed.
         let left = fs::read_to_string(house.path(name)).unwrap_or_else(|_| "{}".to_owned());
         prop_assert_eq!(comments(&bare(&left)), comments(&bare(&original)));
         prop_assert_eq!(without_empty(plain(&left)), without_empty(plain(&original)));
@@ -741,7 +741,7 @@ proptest! {
     }
 }
 
-/// Whether all of `before` is in `after`, which then has only Poste's besides.
+/// Whether `after` is `before` plus only Poste's entries.
 fn ours_only_added(before: &mut Value, after: &mut Value) -> bool {
     let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else { return false };
     before.iter().all(|(key, value)| match (key.as_str(), after.get(key)) {
@@ -757,7 +757,7 @@ fn ours_only_added(before: &mut Value, after: &mut Value) -> bool {
     })
 }
 
-/// Lists and objects that were made for entries may be left, if nobody knows that they were.
+/// Without records, lists and objects that were created for the entries may be left.
 fn without_empty(mut value: Value) -> Value {
     if let Some(hooks) = value.get_mut("hooks").and_then(Value::as_object_mut) {
         hooks.retain(|_, list| !list.as_array().unwrap().is_empty());

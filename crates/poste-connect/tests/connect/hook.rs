@@ -1,4 +1,4 @@
-//! What agent programs write to a hook, and what it answers.
+//! The input that agent programs give to a hook, and its answers.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use poste_core::text::Session;
 use poste_verbs::program::Program;
 use serde_json::{Value, json};
 
-/// More is not read.
+/// The most that is read.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 fn understand(bytes: &[u8]) -> Event {
@@ -73,7 +73,7 @@ fn what_came_before_the_text_broke_off_counts() {
     let huge = format!(r#"{{"session_id":"8c35","tool_response":"{}"}}"#, "x".repeat(BYTES_MAX));
     let mut input = io::Cursor::new(huge.into_bytes());
     assert_eq!(session(&read(&mut input)), Some("8c35"));
-    assert_eq!(input.position() as usize, input.get_ref().len(), "everything was taken from the pipe");
+    assert_eq!(input.position() as usize, input.get_ref().len(), "the pipe was read to its end");
 }
 
 fn answers(program: Program, moment: Moment, name: &str, reply: &Reply) -> Option<Value> {

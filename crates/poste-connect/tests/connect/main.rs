@@ -1,4 +1,4 @@
-//! How agents are reached: files that are set up, hooks, and the server of tools.
+//! How agents are reached: set-up files, hooks and the tool server.
 
 mod files;
 mod hook;

@@ -1,4 +1,4 @@
-//! A server of tools tells its clients of what they watch.
+//! A tool server notifies its clients of changes to the resources they watch.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,7 @@ use poste_connect::mcp::model::{
 use poste_connect::mcp::{Answered, Call, ErrorData, Notices, Table, serve_stdio};
 use serde_json::{Value, json};
 
-/// A table that tells of everything it is subscribed to, many times, faster than anybody reads.
+/// A table that sends many notifications for each subscription, faster than a client reads.
 struct Bursts {
     watched: Mutex<Vec<String>>,
 }
@@ -47,7 +47,7 @@ impl Table for Bursts {
     }
 }
 
-/// A client of the server in this process: what it sends, and everything that comes until nothing does.
+/// A client of a server in this process.
 struct Line {
     to: std::os::unix::net::UnixStream,
     from: std::sync::mpsc::Receiver<Value>,
@@ -72,11 +72,11 @@ impl Line {
     }
 
     fn until(&self, mut is_it: impl FnMut(&Value) -> bool) {
-        while !is_it(&self.from.recv_timeout(Duration::from_secs(20)).expect("it comes in time")) {}
+        while !is_it(&self.from.recv_timeout(Duration::from_secs(20)).expect("the message arrives in time")) {}
     }
 
-    /// How often each resource is told of, so often at least, and until nothing is told any more; a server that never
-    /// rests is none. A busy machine may take its time for the first ones.
+    /// Counts the notifications of each resource: at least this many, and then until none comes any more. The wait for
+    /// the first ones is long, for busy machines. A server that never stops fails the test.
     fn told(&self, at_least: usize) -> BTreeMap<String, usize> {
         let (mut told, mut count) = (BTreeMap::new(), 0);
         let patience = |count| if count < at_least { Duration::from_secs(30) } else { Duration::from_millis(700) };
@@ -85,13 +85,13 @@ impl Line {
                 *told.entry(uri.to_owned()).or_default() += 1;
                 count += 1;
             }
-            assert!(count < 20_000, "it tells the same for ever");
+            assert!(count < 20_000, "the notifications never stop");
         }
         told
     }
 }
 
-/// More than is kept for whoever is slow.
+/// More than the server keeps for a slow client.
 const URIS: usize = Notices::KEPT_MAX + 150;
 
 fn uri(number: usize) -> String {
@@ -116,7 +116,7 @@ fn whoever_cannot_keep_up_is_told_of_everything_and_then_left_in_peace() {
     line.until(|message| message["id"] == 2 && message["error"].is_object());
     line.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": "burst" } }));
     assert_eq!(line.told(URIS).len(), URIS);
-    // What nobody wants to hear of any more is not watched, either.
+    // A resource without subscribers is no longer watched.
     for number in 0..URIS - 1 {
         let params = json!({ "uri": uri(number) });
         let id = 1_000 + number;

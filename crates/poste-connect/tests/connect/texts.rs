@@ -1,4 +1,4 @@
-//! Texts that are put into an agent's context, and words of a shell.
+//! Texts that are put into an agent's context, and shell quoting.
 
 use poste_connect::setup::texts::{section, skill};
 use poste_connect::shell::word;
@@ -13,7 +13,7 @@ fn what_is_always_in_an_agents_context_is_short() {
         let tokens = tokens(&text);
         assert!(tokens < 400, "the {what} has {tokens} tokens");
         for verb in ["send", "inbox", "claim", "done", "reply", "wait"] {
-            assert!(text.contains(&format!("**{verb}**")), "the {what} does not teach {verb}");
+            assert!(text.contains(&format!("**{verb}**")), "the {what} does not mention {verb}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Actions: every record that leaves something to be done outside says so, and whom its changes concern.
+//! Actions: every record that needs work outside the office names that work, and the waiters that its changes concern.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use poste_core::{Digest, MessageNo, views};
 
 use crate::common::*;
 
-/// An office whose first records nobody asks about any more.
+/// An office whose registration actions have been taken.
 fn desk(names: &[&str]) -> Desk {
     let mut desk = Desk::with(names);
     desk.office.take_actions();
@@ -67,7 +67,7 @@ fn runs(desk: &mut Desk, who: &str) {
     accepted(desk.ask(who, Intent::SessionStart(start)));
 }
 
-// ── Mail comes into being ────────────────────────────────────────────────────────────────────────────────────
+// ── New mail ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn mail_that_must_be_seen_now_rings_at_each_address_and_other_mail_nowhere() {
@@ -91,7 +91,7 @@ fn a_group_and_a_topic_ring_too() {
     asked_for(&mut desk, &[ring(group, "role:dev")]);
     let topic = desk.send("lead", "topic:builds", "alert");
     asked_for(&mut desk, &[ring(topic, "coder")]);
-    // To whoever subscribes later it is delivered then.
+    // A late subscriber gets it on subscribing.
     desk.register("late", agent());
     desk.office.take_actions();
     accepted(desk.subscribe("late", "builds", Some(poste_core::Position(1))));
@@ -110,18 +110,18 @@ fn a_failure_rings_the_sender() {
 #[test]
 fn a_tick_rings_for_what_it_tells_and_for_what_can_be_taken_from_then_on() {
     let mut desk = desk(&["lead", "coder"]);
-    // It expires.
+    // A message expires.
     accepted(desk.post("lead", Send { expires: after(MINUTE), ..letter("coder", "directive") }));
     asked_for(&mut desk, &[]);
     desk.pass(2 * MINUTE);
     let expired = newest(&desk);
     asked_for(&mut desk, &[ring(expired, "lead")]);
-    // Nobody answers.
+    // A response is overdue.
     accepted(desk.post("lead", Send { respond_by: after(MINUTE), ..letter("coder", "directive") }));
     desk.pass(2 * MINUTE);
     let overdue = newest(&desk);
     asked_for(&mut desk, &[ring(overdue, "lead")]);
-    // The last attempt is over.
+    // The last attempt fails.
     let task = desk.send("lead", "coder", "directive");
     desk.fail_until("coder", task, 1);
     asked_for(&mut desk, &[]);
@@ -130,12 +130,12 @@ fn a_tick_rings_for_what_it_tells_and_for_what_can_be_taken_from_then_on() {
     assert_eq!(desk.state(task), State::Dead);
     let dead = newest(&desk);
     asked_for(&mut desk, &[ring(dead, "lead")]);
-    // It may be read from now on.
+    // A delayed message becomes ready.
     let later = accepted(desk.post("lead", Send { not_before: after(MINUTE), ..letter("coder", "alert") })).number;
     asked_for(&mut desk, &[]);
     desk.pass(2 * MINUTE);
     asked_for(&mut desk, &[ring(later, "coder")]);
-    // A lease ran out, and its time has come again.
+    // A lease expires, and the retry delay passes.
     accepted(desk.claim("coder", later));
     asked_for(&mut desk, &[]);
     desk.pass(LEASE + HOUR);
@@ -200,7 +200,7 @@ fn a_question_rings_and_so_does_what_is_decided() {
     accepted(desk.say("coder", Intent::ApprovalAnswer(answer), Some(text("do"))));
     let decided = newest(&desk);
     asked_for(&mut desk, &[ring(decided, "lead")]);
-    // Nobody answers in time: the tick decides, and both are told.
+    // No answer in time: the tick decides, and both are notified.
     accepted(desk.say("lead", ask(after(MINUTE)), Some(text("may I?"))));
     desk.office.take_actions();
     desk.pass(2 * MINUTE);
@@ -234,13 +234,13 @@ fn a_later_numbered_step_rings_when_its_turn_has_come() {
     let second = accepted(desk.post("lead", numbered("other", "2"))).number;
     let looked = desk.head();
     asked_for(&mut desk, &[]);
-    assert_eq!(desk.owed(), [desk.delivery(first).number.0], "nobody could claim the second");
+    assert_eq!(desk.owed(), [desk.delivery(first).number.0], "the second cannot be claimed yet");
     assert_eq!((desk.news("other"), desk.news_since("other", looked)), (vec![], vec![]));
     accepted(desk.done("coder", first));
     asked_for(&mut desk, &[ring(second, "other")]);
     assert_eq!(desk.owed(), [desk.delivery(second).number.0]);
     assert_eq!((desk.news("other"), desk.news_since("other", looked)), (vec![second], vec![second]));
-    // An earlier step comes up afterwards: until it is done, nobody is rung for this one.
+    // An earlier step is added afterwards: until it is done, this one rings for nobody.
     let earlier = accepted(desk.post("lead", numbered("coder", "1"))).number;
     let owed = |desk: &Desk| views::owed_mail(desk.office.store(), &"other".parse().unwrap()).unwrap();
     assert!(owed(&desk).is_empty() && desk.news("other").is_empty());
@@ -308,7 +308,7 @@ fn a_version_of_a_context_asks_for_its_mirror_and_a_lock_does_not() {
     refused(desk.say("coder", append(), saying("three")), Code::ContextLocked);
     asked_for(&mut desk, &[]);
     desk.pass(HOUR);
-    assert!(desk.office.take_changes().concerns.touch(&Concern::Context(name)), "the tick frees the lock");
+    assert!(desk.office.take_changes().concerns.touch(&Concern::Context(name)), "the tick releases the lock");
 }
 
 fn start(steps: &[&str]) -> Intent {
@@ -346,7 +346,7 @@ fn a_workflow_is_to_be_advanced_when_something_of_it_is_over() {
         let sent = newest(&desk);
         asked_for(&mut desk, &[ring(sent, "coder")]);
     }
-    // Done, by a reply that ends it.
+    // A reply ends a step.
     let build = MessageNo(1);
     let ends = Some(Ends { message: build, how: EndsHow::Replied, token: None });
     accepted(desk.post("coder", Send { ends, reply_to: Some(build), ..letter("", "response") }));
@@ -354,10 +354,10 @@ fn a_workflow_is_to_be_advanced_when_something_of_it_is_over() {
     assert!(changes.concerns.touch(&Concern::Workflow(label("ship-1"))));
     assert!(changes.concerns.touch(&Concern::Message(build)));
     assert!(changes.into_actions().contains(&advance("ship-1")));
-    // Failed.
+    // A step fails.
     accepted(desk.fail("coder", MessageNo(2)));
     assert!(desk.office.take_actions().contains(&advance("ship-1")));
-    // Its time is over: only a tick says so.
+    // A step times out, which only a tick records.
     desk.pass(2 * MINUTE);
     assert!(desk.office.take_actions().contains(&advance("ship-1")));
     let mark = |key: &str, what| {
@@ -368,17 +368,17 @@ fn a_workflow_is_to_be_advanced_when_something_of_it_is_over() {
     let retry = WorkflowRetry { workflow: label("ship-1"), step: None };
     accepted(desk.ask("lead", Intent::WorkflowRetry(retry)));
     assert!(desk.office.take_actions().contains(&advance("ship-1")));
-    // Over: nothing is left to advance, but waiters hear of it.
+    // The end of a workflow needs no advance, but wakes its waiters.
     let end = WorkflowEnd { workflow: label("ship-1"), how: WorkflowEnding::Cancelled, mail: None };
     accepted(desk.ask("lead", Intent::WorkflowEnd(end)));
     let changes = desk.office.take_changes();
     assert!(changes.concerns.touch(&Concern::Workflow(label("ship-1"))));
     assert!(!changes.into_actions().contains(&advance("ship-1")));
-    // What belongs to no workflow advances none.
+    // Mail outside of a workflow advances none.
     let task = desk.send("lead", "coder", "directive");
     accepted(desk.done("coder", task));
     asked_for(&mut desk, &[]);
-    // Somebody new may be whom a step waits for.
+    // A step may be waiting for the new agent.
     desk.register("new", agent());
     asked_for(&mut desk, &[Action::AdvanceAll]);
 }
@@ -397,7 +397,7 @@ fn records_that_ask_for_nothing_ask_for_nothing() {
     asked_for(&mut desk, &[]);
 }
 
-// ── When there is none ───────────────────────────────────────────────────────────────────────────────────────
+// ── Records without actions ──────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_refused_and_a_repeated_record_ask_for_nothing() {
@@ -420,8 +420,8 @@ fn a_refold_and_whoever_opens_the_office_later_ask_for_nothing() {
     refold(desk.office.store(), |_| {}).expect("it refolds");
     desk.verify();
     let mut other = desk.place.open().expect("the office opens");
-    assert_eq!(other.take_actions(), [], "who did not commit it has nothing to carry out");
-    assert_eq!(desk.office.take_actions().len(), 1, "who did still has");
+    assert_eq!(other.take_actions(), [], "another process has no actions to carry out");
+    assert_eq!(desk.office.take_actions().len(), 1, "the process that committed still has its own");
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_batch_asks_for_each_of_its_records_and_past_a_limit_for_the_index() {
     assert_eq!(changes.into_actions(), [Action::RingOwed]);
 }
 
-// ── What is owed ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── Owed rings ───────────────────────────────────────────────────────────────────────────────────────────────
 
 fn owed(desk: &Desk) -> Vec<(String, MessageNo)> {
     let owed = views::owed_rings(desk.office.store(), desk.now()).expect("the index can be read");
@@ -452,7 +452,7 @@ fn a_ring_is_owed_to_whoever_runs_until_it_was_rung_or_shown() {
     let mut desk = Desk::with(&["lead", "coder"]);
     let alert = desk.send("lead", "coder", "alert");
     desk.send("lead", "coder", "message");
-    assert_eq!(owed(&desk), [], "nobody runs");
+    assert_eq!(owed(&desk), [], "no agent is running");
     runs(&mut desk, "coder");
     assert_eq!(owed(&desk), [("coder".to_owned(), alert)]);
     let wake = |message| {
@@ -460,7 +460,7 @@ fn a_ring_is_owed_to_whoever_runs_until_it_was_rung_or_shown() {
         Intent::Wake(Wake { message, agent, how: WakeWay::Tmux, outcome: WakeOutcome::Failed })
     };
     accepted(desk.ask("lead", wake(alert)));
-    assert_eq!(owed(&desk), [], "it was rung for");
+    assert_eq!(owed(&desk), [], "it has been rung for");
     let shown = desk.send("lead", "coder", "alert");
     assert_eq!(owed(&desk), [("coder".to_owned(), shown)]);
     accepted(desk.shown("coder", shown));
@@ -491,14 +491,14 @@ fn a_refold_owes_the_same_rings() {
         let wake = Wake { message, agent, how: WakeWay::Tmux, outcome: WakeOutcome::Requested };
         accepted(desk.ask("lead", Intent::Wake(wake)));
     };
-    // It is rung for while it is held up, and again when its turn comes.
+    // The step rings while an earlier one blocks it, and again when its turn comes.
     rung(&mut desk, second);
     rung(&mut desk, third);
     assert_eq!(desk.owed(), [desk.delivery(first).number.0]);
     accepted(desk.done("coder", first));
     assert_eq!(desk.owed(), [desk.delivery(second).number.0]);
     same_after_a_refold(&desk);
-    // That its turn has come is no event, so the rows alone would not tell of this ring at the end.
+    // A step's turn leaves no event, so the check of the rows at the end would miss this ring.
     rung(&mut desk, second);
 }
 
@@ -519,7 +519,7 @@ fn a_ring_is_owed_again_for_mail_that_was_seen_and_came_back() {
     assert_eq!(owed(&desk), []);
     accepted(desk.retry("lead", alert));
     asked_for(&mut desk, &[ring(alert, "coder")]);
-    assert_eq!(owed(&desk), [("coder".to_owned(), alert)], "it was seen before it came back");
+    assert_eq!(owed(&desk), [("coder".to_owned(), alert)], "it was shown before it came back");
     same_after_a_refold(&desk);
     let token = accepted(desk.claim("coder", alert));
     assert_eq!(owed(&desk), []);
@@ -539,16 +539,16 @@ fn each_member_of_a_group_is_owed_a_ring_of_its_own() {
     let all = |names: &[&str]| -> Vec<_> { names.iter().map(|name| (name.to_string(), page)).collect() };
     assert_eq!(owed(&desk), all(&["ann", "bob", "cat"]));
     accepted(desk.shown("ann", page));
-    assert_eq!(owed(&desk), all(&["bob", "cat"]), "one has seen it");
+    assert_eq!(owed(&desk), all(&["bob", "cat"]), "ann was shown it");
     let how = WakeWay::Tmux;
     let rung = Wake { message: page, agent: "bob".parse().unwrap(), how, outcome: WakeOutcome::Requested };
     accepted(desk.ask("lead", Intent::Wake(rung)));
-    assert_eq!(owed(&desk), all(&["cat"]), "and one was rung for it");
+    assert_eq!(owed(&desk), all(&["cat"]), "bob was rung for it");
     same_after_a_refold(&desk);
     let token = accepted(desk.claim("ann", page));
     assert_eq!((owed(&desk), desk.owed()), (vec![], vec![]));
     accepted(desk.release("ann", page, Some(token)));
-    assert_eq!(owed(&desk), all(&["ann", "bob", "cat"]), "it came back to all of them");
+    assert_eq!(owed(&desk), all(&["ann", "bob", "cat"]), "it came back to all members");
     same_after_a_refold(&desk);
 }
 
@@ -563,12 +563,12 @@ fn a_ring_is_owed_for_a_group_but_not_to_who_sent_it() {
     assert_eq!(owed(&desk), [("coder".to_owned(), alert)]);
     accepted(desk.shown("coder", alert));
     assert_eq!(owed(&desk), []);
-    // What a workflow sends in its owner's name may be for the owner.
+    // A workflow may send mail to its owner in the owner's name.
     let own = desk.send("coder", "coder", "alert");
     assert_eq!(owed(&desk), [("coder".to_owned(), own)]);
 }
 
-// ── Whom it concerns ─────────────────────────────────────────────────────────────────────────────────────────
+// ── Concerns ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_record_concerns_those_whose_rows_it_touches_and_nobody_else() {
@@ -580,7 +580,7 @@ fn a_record_concerns_those_whose_rows_it_touches_and_nobody_else() {
     let sent = desk.office.take_changes().concerns;
     assert!(sent.touch(&address("coder")) && sent.touch(&Concern::Message(task)));
     assert!(!sent.touch(&address("other")) && !sent.touch(&agent_of("coder")));
-    // A reply concerns who asked, and who waits for replies to it.
+    // A reply concerns the asker, and waiters for replies to the message.
     accepted(desk.reply("coder", task));
     let replied = desk.office.take_changes().concerns;
     assert!(replied.touch(&Concern::Message(task)) && replied.touch(&address("lead")));
@@ -589,7 +589,7 @@ fn a_record_concerns_those_whose_rows_it_touches_and_nobody_else() {
     accepted(desk.ask("coder", Intent::Reserve(reserve)));
     assert_eq!(desk.office.take_changes().concerns.keys().collect::<Vec<_>>(), [&Concern::Reservations]);
     desk.pass(DAY);
-    assert!(desk.office.take_changes().concerns.touch(&Concern::Reservations), "its time is over");
+    assert!(desk.office.take_changes().concerns.touch(&Concern::Reservations), "it has expired");
     runs(&mut desk, "other");
     assert_eq!(desk.office.take_changes().concerns.keys().collect::<Vec<_>>(), [&agent_of("other")]);
 }

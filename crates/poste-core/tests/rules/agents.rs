@@ -33,7 +33,7 @@ fn a_name_that_is_taken_needs_update_to_change() {
     assert_eq!(ann.registered_at, registered_at);
     desk.register("ann", update(agent()));
     let ann = desk.office.agent(&speaker("ann").0).unwrap().unwrap();
-    assert_eq!((ann.role.unwrap(), ann.capabilities.len()), ("dev".parse().unwrap(), 1), "what is not given stays");
+    assert_eq!((ann.role.unwrap(), ann.capabilities.len()), ("dev".parse().unwrap(), 1), "omitted fields are kept");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn retiring_returns_pending_mail_to_its_senders() {
     assert_eq!(desk.told_of(from_ann), [("ann".to_owned(), Notice::Returned)]);
     assert_eq!(desk.told_of(from_cid), [("cid".to_owned(), Notice::Returned)]);
     desk.pass(3 * DAY);
-    assert_eq!(desk.state(from_cid), State::Returned, "nothing of it is due any more");
+    assert_eq!(desk.state(from_cid), State::Returned, "nothing is due any more");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn retiring_releases_claims_and_returns_what_was_for_it_alone() {
     assert_eq!(desk.delivery(number).attempts, 0);
     assert_eq!(desk.told_of(number).len(), 1);
     desk.pass(HOUR);
-    assert_eq!(desk.state(number), State::Returned, "its lease went with the claim");
+    assert_eq!(desk.state(number), State::Returned, "the lease ended with the claim");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn group_mail_a_retired_agent_held_is_pending_for_the_others() {
     let delivery = desk.delivery(held);
     assert_eq!((delivery.state, delivery.ready, delivery.holder, delivery.attempts), (State::Pending, true, None, 0));
     assert_eq!(desk.news("cid"), [held, waiting]);
-    assert!(desk.notices().is_empty(), "nothing of it ended");
+    assert!(desk.notices().is_empty(), "no delivery ended");
     accepted(desk.claim("cid", held));
 }
 
@@ -115,7 +115,7 @@ fn retiring_ends_subscriptions() {
     accepted(desk.retire("ann", "bob"));
     assert!(accepted(desk.post("ann", letter("topic:News", "message"))).deliveries.is_empty());
     desk.register("bob", update(agent()));
-    assert!(accepted(desk.post("ann", letter("topic:News", "message"))).deliveries.is_empty(), "for good");
+    assert!(accepted(desk.post("ann", letter("topic:News", "message"))).deliveries.is_empty(), "also after a revival");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn services_and_the_outside_speak_and_get_no_mail_that_is_for_everyone() {
     let from_service = desk.send("dispatcher", "coder", "alert");
     assert_eq!(label(&desk, from_outside), TrustLabel::Outside);
     assert_eq!(label(&desk, from_service), TrustLabel::Agent);
-    // Whoever names one still reaches it.
+    // Mail addressed to it by name still arrives.
     let named = desk.send("lead", "dispatcher", "message");
     assert_eq!(desk.deliveries(named).len(), 1);
 }

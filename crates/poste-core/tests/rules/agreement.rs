@@ -1,5 +1,5 @@
-//! Agreements: everybody who was asked says yes, a newer proposal takes the place of an older one, and nobody can write
-//! down what was not agreed.
+//! Agreements: every party must agree, a newer proposal replaces an older one, and only an agreed proposal can be
+//! written to a context.
 
 use poste_core::fold::{AgreedOn, Code, Effect};
 use poste_core::log::{
@@ -30,7 +30,7 @@ impl Desk {
     fn agree_by(&mut self, who: &str, agree: Agree) -> Answer<AgreedOn> {
         self.say(who, Intent::Agree(agree), Some(text("yes"))).map(|effect| match effect {
             Effect::Agreed(agreed) => agreed,
-            other => panic!("agreeing came to {other:?}"),
+            other => panic!("unexpected effect: {other:?}"),
         })
     }
 
@@ -74,7 +74,7 @@ fn a_proposal_is_agreed_when_everybody_who_was_asked_has_agreed() {
     let first = accepted(desk.agree("cy", proposal));
     assert_eq!(first.missing, ["role:reviewer".parse::<Address>().unwrap()]);
     assert!(!desk.agreement(proposal).agreed);
-    assert_eq!(desk.states(proposal)[0], ("cy".to_owned(), State::Done), "saying so ends its own delivery");
+    assert_eq!(desk.states(proposal)[0], ("cy".to_owned(), State::Done), "agreeing ends the party's delivery");
     let last = accepted(desk.agree("dot", proposal));
     assert!(last.missing.is_empty());
     let view = desk.agreement(proposal);
@@ -82,8 +82,8 @@ fn a_proposal_is_agreed_when_everybody_who_was_asked_has_agreed() {
     let parties: Vec<_> =
         view.parties.iter().map(|p| (p.party.as_str(), p.agreed_by.as_ref().unwrap().as_str())).collect();
     assert_eq!(parties, [("bob", "bob"), ("cy", "cy"), ("role:reviewer", "dot")]);
-    assert_eq!(view.parties[0].message, None, "who proposes has agreed by that");
-    assert_eq!(desk.states(first.message), [("bob".to_owned(), State::Pending)], "and the proposer hears of it");
+    assert_eq!(view.parties[0].message, None, "the proposer has agreed by proposing");
+    assert_eq!(desk.states(first.message), [("bob".to_owned(), State::Pending)], "the proposer gets the answer");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn only_who_was_asked_agrees_and_each_once() {
     refused(desk.agree("cy", MessageNo(99)), Code::UnknownMessage);
     accepted(desk.agree("cy", proposal));
     refused(desk.agree("cy", proposal), Code::NothingToDo);
-    // A group is asked once, and the proposer does not answer for it.
+    // A group is one party, and the proposer cannot agree for it.
     let to_group = desk.propose("dot", "role:reviewer");
     refused(desk.agree("dot", to_group), Code::NothingToDo);
     accepted(desk.agree("eve", to_group));
@@ -140,7 +140,7 @@ fn a_newer_proposal_takes_the_place_of_an_older_one() {
 fn only_a_party_proposes_anew_and_passing_on_proposes_nothing() {
     let mut desk = desk();
     let proposal = desk.propose("bob", "cy");
-    // Somebody in the same conversation, whose word it does not need.
+    // Another proposal in the same conversation, to an agent that is no party to the first.
     desk.propose("dot", "eve");
     let ends = Ends { message: proposal, how: EndsHow::Forwarded, token: None };
     let forward = accepted(desk.post("cy", Send { ends: Some(ends), ..letter("eve", "interface_contract") })).number;

@@ -1,4 +1,5 @@
-//! Approvals: a question is decided once, by the first answer or by its deadline, and nothing else reads as a decision.
+//! Approvals: a question is decided once, by the first answer or by its deadline, and nothing else counts as a
+//! decision.
 
 use poste_core::MessageNo;
 use poste_core::fold::{Code, Effect, Sent};
@@ -18,7 +19,7 @@ fn question(to: &str) -> ApprovalAsk {
     ApprovalAsk { mail: letter(to, "question"), choices: words(&["approve", "deny"]), default: None, deadline: None }
 }
 
-/// Denied after an hour.
+/// A question that is denied by default after an hour.
 fn within_an_hour(to: &str) -> ApprovalAsk {
     ApprovalAsk { default: Some("deny".parse().unwrap()), deadline: after(HOUR), ..question(to) }
 }
@@ -26,7 +27,7 @@ fn within_an_hour(to: &str) -> ApprovalAsk {
 fn try_ask(desk: &mut Desk, who: &str, ask: ApprovalAsk) -> Answer<Sent> {
     desk.say(who, Intent::ApprovalAsk(ask), Some(text("May I?"))).map(|effect| match effect {
         Effect::Sent(sent) => sent,
-        other => panic!("a question came to {other:?}"),
+        other => panic!("unexpected answer: {other:?}"),
     })
 }
 
@@ -160,7 +161,7 @@ fn of_a_group_the_first_answer_counts() {
     accepted(decide(&mut desk, "one", each, "deny"));
     let reasons: Vec<_> = desk.deliveries(each).into_iter().map(|delivery| delivery.reason).collect();
     assert_eq!(reasons, [Some(EndReason::Replied), Some(EndReason::Settled)]);
-    assert!(desk.told_of(each).is_empty(), "nobody held it, so nobody worked for nothing");
+    assert!(desk.told_of(each).is_empty(), "no holder loses work, so none is notified");
 
     let held = ask(&mut desk, "coder", question("role:lead"));
     accepted(desk.claim("one", held));
@@ -247,7 +248,7 @@ fn a_reply_talks_about_it_and_done_or_forward_do_not_end_it() {
     let number = ask(&mut desk, "coder", question("lead"));
     accepted(desk.reply("lead", number));
     let delivery = desk.delivery(number);
-    assert_eq!((delivery.state, delivery.answer), (State::Pending, None), "a word is no decision");
+    assert_eq!((delivery.state, delivery.answer), (State::Pending, None), "a reply is not a decision");
     accepted(desk.ack("lead", number));
     assert_eq!(desk.state(number), State::Pending);
     let told = refused(desk.done("lead", number), Code::NeedsAnswer);
@@ -258,7 +259,7 @@ fn a_reply_talks_about_it_and_done_or_forward_do_not_end_it() {
     assert!(approval(&desk, number).is_open());
     accepted(decide(&mut desk, "lead", number, "approve"));
     accepted(desk.reply("lead", number));
-    assert_eq!(approval(&desk, number).answer, desk.delivery(number).answer, "what came later is no answer either");
+    assert_eq!(approval(&desk, number).answer, desk.delivery(number).answer, "a later reply is not an answer either");
 }
 
 #[test]
@@ -274,7 +275,7 @@ fn when_nobody_is_left_to_answer_the_asker_knows_and_the_default_still_comes() {
     assert!(view.nobody_left && !view.is_settled(), "its deadline will decide it: {view:?}");
     desk.pass(HOUR);
     assert_eq!(approval(&desk, timed).state, ApprovalState::Defaulted);
-    assert_eq!(ended(&desk, timed), (State::Returned, Some(EndReason::RecipientRetired)), "that stays true");
+    assert_eq!(ended(&desk, timed), (State::Returned, Some(EndReason::RecipientRetired)), "it stays returned");
     assert_eq!(desk.told_of(timed).last(), Some(&("coder".to_owned(), Notice::Defaulted)));
 }
 
@@ -302,7 +303,7 @@ fn who_retires_takes_its_questions_along() {
     assert_eq!(ended(&desk, number), (State::Returned, Some(EndReason::Withdrawn)));
     let head = desk.head();
     desk.pass(HOUR);
-    assert_eq!(desk.head(), head, "no default is applied for nobody");
+    assert_eq!(desk.head(), head, "a withdrawn question gets no default");
     let told = refused(decide(&mut desk, "lead", number, "approve"), Code::Ended);
     assert!(told.ends_with("coder is retired"), "{told}");
 }
@@ -385,7 +386,7 @@ fn a_deadline_is_a_moment_whatever_the_clock_does() {
     let number = ask(&mut desk, "coder", ApprovalAsk { deadline: Some(When::At(at)), ..within_an_hour("lead") });
     desk.clock.set_wall(30 * MINUTE);
     desk.settle();
-    assert_eq!(approval(&desk, number).deadline, Some(at), "a leap moves leases, not moments people were told");
+    assert_eq!(approval(&desk, number).deadline, Some(at), "a leap moves leases, not announced deadlines");
     desk.pass(HOUR);
     desk.settle();
     assert_eq!(approval(&desk, number).state, ApprovalState::Defaulted);
@@ -400,5 +401,5 @@ fn a_group_nobody_is_in_any_more_is_not_told_of_the_deadline() {
     desk.pass(HOUR);
     assert_eq!(approval(&desk, number).state, ApprovalState::Defaulted);
     let told = desk.last_message();
-    assert_eq!(desk.states(told), [("coder".to_owned(), State::Pending)], "only whoever asked");
+    assert_eq!(desk.states(told), [("coder".to_owned(), State::Pending)], "only the asker is notified");
 }

@@ -1,4 +1,4 @@
-//! The archive: finished conversations leave the tables, and everybody can still read them.
+//! The archive: finished conversations leave the tables and stay readable.
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::log::{Archive, Body, Close, Content, Done, Extend, Intent, Redact, Retry, Send};
@@ -17,7 +17,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// An archive record for a file with nothing in it: decided by its header alone.
+/// An archive record for an empty file: it is decided by its header alone.
 fn named(desk: &Desk, file: &str, conversations: &[&str], as_of: Position) -> Archive {
     let is_plain = file.ends_with(".jsonl") && !file.contains(['/', '\0']) && file.len() < 255;
     let archives = desk.office.store().archives().expect("a folder");
@@ -33,14 +33,14 @@ fn named(desk: &Desk, file: &str, conversations: &[&str], as_of: Position) -> Ar
     }
 }
 
-/// For offices whose archive record names an empty file: there is nothing to verify but the fold.
+/// For offices whose archive record names an empty file: only the fold can be verified.
 fn assert_refolds(desk: &mut Desk) {
     let fresh = refold(desk.office.store(), |_| {}).expect("it folds again");
     assert_eq!(digest(fresh.conn()).expect("a digest"), desk.tables().digest);
     desk.leave_unverified();
 }
 
-// ── What is decided ──────────────────────────────────────────────────────────────────────────────────────────
+// ── Decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_name_that_is_no_plain_file_name_is_refused() {
@@ -97,7 +97,7 @@ fn a_record_whose_file_is_gone_or_another_one_is_refused_and_nothing_is_lost() {
     let archive = desk.write_archive();
     let path = desk.archive_path(&archive.file);
     let whole = std::fs::read(&path).expect("the file");
-    std::fs::remove_file(&path).expect("somebody takes it for a leftover");
+    std::fs::remove_file(&path).expect("the file is removed");
     says(&refused(desk.propose_archive("lead", &archive), Code::NotFinished), "is missing");
     std::fs::write(&path, &whole[..whole.len() / 2]).expect("half of it");
     refused(desk.propose_archive("lead", &archive), Code::NotFinished);
@@ -116,10 +116,10 @@ fn numbers_no_file_can_have_are_refused() {
     for lines in [i64::MAX as u64 + 1, u64::MAX] {
         refused(
             desk.propose_archive("lead", &Archive { lines, ..named(&desk, "1.jsonl", &["1"], head) }),
-            Code::NotFinished, // before the fold: the file has none
+            Code::NotFinished, // refused before the fold: the file has no lines
         );
     }
-    // A file cannot know its own record, nor one after it.
+    // A file is written before its own record, so it cannot cover that one or a later one.
     for as_of in [head.next(), Position(u64::MAX)] {
         refused(desk.propose_archive("lead", &named(&desk, "1.jsonl", &["1"], as_of)), Code::Malformed);
     }
@@ -145,15 +145,15 @@ fn a_conversation_named_twice_is_archived_once() {
     assert_refolds(&mut desk);
 }
 
-// ── What came in between ─────────────────────────────────────────────────────────────────────────────────────
+// ── Changes before the record ────────────────────────────────────────────────────────────────────────────────
 
-/// Something happens between the writing of a file and its record. Nothing of it may be lost: the record is refused,
-/// and the next file has it.
+/// Something changes between the writing of a file and its record. Nothing may be lost: the record is refused, and the
+/// next file contains the change.
 fn refused_because_of(happens: impl FnOnce(&mut Desk, MessageNo)) {
     let mut desk = desk();
     let number = desk.send("lead", "bob", "directive");
     accepted(desk.claim_for("bob", number, Some(SECOND)));
-    desk.pass(MINUTE); // one lease is lost already
+    desk.pass(MINUTE); // one lease has expired
     let token = accepted(desk.claim("bob", number));
     accepted(desk.done_with("bob", number, Some(token)));
     let archive = desk.write_archive();
@@ -166,7 +166,7 @@ fn refused_because_of(happens: impl FnOnce(&mut Desk, MessageNo)) {
     desk.archive("lead");
     assert_same(&before, &desk.all_views([number]));
     assert_same(&told, &desk.timeline_to(last));
-    desk.office.erase().expect("what was redacted is erased");
+    desk.office.erase().expect("it is erased");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_late_result_before_the_record_is_not_lost() {
     refused_because_of(|desk, number| {
         let first = desk.track(number).history[0].position;
         late(desk.done_with("bob", number, Some(first)));
-        let notice = desk.notices().last().expect("lead is told").number;
+        let notice = desk.notices().last().expect("lead is notified").number;
         accepted(desk.ack("lead", notice));
     });
 }
@@ -238,9 +238,9 @@ fn a_redacted_outcome_is_not_archived_either() {
     desk.assert_nowhere("that is that");
 }
 
-// ── What stays ───────────────────────────────────────────────────────────────────────────────────────────────
+// ── What remains ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A conversation in which much has happened. Returns the messages of it and of one that goes on.
+/// A conversation with many kinds of events. Returns its messages and those of one that stays open.
 fn eventful(desk: &mut Desk) -> Vec<MessageNo> {
     let plan = || Some("plan".parse().expect("a label"));
     let payload = RawValue::from_string(
@@ -259,7 +259,7 @@ fn eventful(desk: &mut Desk) -> Vec<MessageNo> {
         Send { conversation: plan(), respond_by: after(HOUR), ..letter("bob cy", "question") },
         words,
     );
-    // bob loses a lease, fails once, answers, works late; cy fails for good.
+    // bob loses a lease, fails once, answers and has a late result; cy fails for good.
     let lost = accepted(desk.claim_for("bob/1", first, Some(SECOND)));
     desk.pass(MINUTE);
     let token = accepted(desk.claim("bob/2", first));
@@ -272,7 +272,7 @@ fn eventful(desk: &mut Desk) -> Vec<MessageNo> {
     accepted(desk.claim_best("cy", 1));
     accepted(desk.fail("cy", first));
     accepted(desk.drop_bad("lead", first));
-    // No UTF-8, no content, a blob, and something that is passed on into another conversation.
+    // Invalid UTF-8, no content, a blob, and a forward into another conversation.
     let bytes = Content { body: Body(b"\xff\xfe\x00 bytes \xc3(".to_vec()), ..Content::default() };
     desk.send_saying("lead", Send { conversation: plan(), ..letter("bob", "message") }, bytes);
     accepted(desk.ask("lead", Intent::Send(Send { conversation: plan(), ..letter("cy", "message") })));
@@ -313,7 +313,7 @@ fn every_view_says_the_same_of_what_is_archived() {
     assert_eq!(archived.archive, Some(archive.file.clone()));
     let why = views::why_message(desk.office.store(), numbers[0]).expect("it reads").expect("it is there");
     says(&why.lines.last().expect("a line").what, &format!("archived in {}", archive.file));
-    // Nothing of it is left in the live tables, and no words in the database.
+    // The live tables have none of its rows, and the database has none of its content.
     let count =
         |sql: &str| -> u64 { desk.office.store().conn().query_row(sql, [], |row| row.get(0)).expect("a count") };
     assert_eq!(count("SELECT count(*) FROM messages WHERE conversation = 'plan'"), 0);
@@ -420,7 +420,7 @@ fn a_repeat_of_what_is_archived_is_answered_as_before() {
     propose(&mut desk, "lead", Intent::Redact(Redact { records: vec![position] }), Some(text("why")));
     desk.office.erase().expect("it is erased");
     for told in desk.notices() {
-        accepted(desk.ack(&told.to, told.number)); // what nobody has read keeps a conversation from being archived
+        accepted(desk.ack(&told.to, told.number)); // unread mail keeps a conversation from being archived
     }
     let archive = desk.write_archive();
     propose(&mut desk, "lead", Intent::Archive(archive), None);
@@ -431,7 +431,7 @@ fn a_repeat_of_what_is_archived_is_answered_as_before() {
         let (again, first) = (again.verdict.accepted().expect("accepted"), first.verdict.clone().accepted());
         match (&proposal.intent, again, first.expect("accepted")) {
             (Intent::Send(_), Effect::Sent(again), Effect::Sent(first)) => assert_eq!(again, first),
-            // What was won is held no more; until when it would have been is in the archive.
+            // The claim is no longer held, and its lease is in the archive.
             (Intent::Claim(_), Effect::Claimed(again), Effect::Claimed(first)) => assert_eq!(again.token, first.token),
             (Intent::Extend(_), Effect::Claimed(_), Effect::Claimed(_)) => {}
             (Intent::Done(_), Effect::Late(again), Effect::Late(_)) => assert_eq!(again.state, "archived"),
@@ -442,7 +442,7 @@ fn a_repeat_of_what_is_archived_is_answered_as_before() {
     }
     let mut other = asked[0].0.clone();
     other.content = Some(text("something else"));
-    assert_eq!(code_of(desk.outcome(&other).verdict.accepted()), Code::IdConflict, "an id is taken for ever");
+    assert_eq!(code_of(desk.outcome(&other).verdict.accepted()), Code::IdConflict, "an id is never free again");
 }
 
 fn conversation(label: &str) -> Option<poste_core::text::Label> {
@@ -483,13 +483,13 @@ fn a_late_subscriber_gets_what_is_live_and_nothing_that_is_archived() {
     let publish = |desk: &mut Desk| accepted(desk.post("lead", letter("topic:builds", "message"))).number;
     let archived = publish(&mut desk);
     let archive = desk.archive("lead");
-    assert_eq!(archive.lines, 1, "to nobody, and finished at once");
+    assert_eq!(archive.lines, 1, "without recipients, so finished at once");
     let live = publish(&mut desk);
     assert_eq!(accepted(desk.subscribe("bob", "builds", Some(Position(0)))), Effect::Touched(1));
     assert_eq!(accepted(desk.subscribe("cy", "*", Some(Position(0)))), Effect::Touched(1));
     assert_eq!(desk.states(live).len(), 2);
     assert_eq!(desk.message_view(archived).to, Vec::<String>::new());
-    // From a position between them, and from the middle of what is archived.
+    // From a position in the middle of the archived messages.
     let position = desk.position(archived);
     accepted(desk.unsubscribe("bob", "builds"));
     accepted(desk.subscribe("bob", "builds", Some(position)));
@@ -520,7 +520,7 @@ fn a_page_of_what_is_finished_begins_where_the_last_one_ended() {
     assert_eq!(accepted(desk.propose_archive("lead", &archive)), 1_000);
     let rest = views::finished(desk.office.store(), desk.now(), next).expect("it reads");
     assert_eq!((rest.conversations.len(), rest.next), (39, None));
-    // Nothing younger than what was asked for is taken.
+    // Nothing newer than the limit is taken.
     let none = views::finished(desk.office.store(), desk.now().plus_ms(-1), next).expect("it reads");
     assert_eq!((none.conversations.len(), none.kept), (0, 40));
 }
@@ -544,7 +544,7 @@ fn a_file_whose_record_never_came_is_harmless() {
     let orphan = desk.write_archive();
     let before = desk.all_views([number]);
     desk.verify();
-    // Whoever archives next, at the same position and on the same day, takes another name.
+    // The next archive at the same position and day gets another name.
     let archive = desk.archive("lead");
     assert_ne!(orphan.file, archive.file);
     assert_same(&before, &desk.all_views([number]));

@@ -1,4 +1,4 @@
-//! Snapshots and what is made of them: whole or not at all, and nothing is taken on trust.
+//! Snapshots and restores: complete or not at all, and nothing in a snapshot is trusted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use crate::common::*;
 
-/// An office with everything a snapshot has to take along.
+/// An office with everything that a snapshot has to contain.
 fn furnished() -> Desk {
     let mut desk = Desk::with(&["ann", "bob"]);
     let content = Content { body: Body(vec![b'x'; CONTENT_INLINE_BYTES_MAX + 1]), ..Content::default() };
@@ -31,7 +31,7 @@ fn furnished() -> Desk {
     accepted(desk.ask("ann", Intent::Send(Send { artifacts: vec![artifact], ..letter("bob", "message") })));
     desk.send_and_ack("ann", "bob", text("over"));
     desk.archive("ann");
-    // What no record names is somebody's who died, or on its way.
+    // An archive that no record names: its writer died, or its record is still to come.
     fs::write(desk.archive_path("2027-01-15-999.jsonl"), "{}\n").unwrap();
     desk
 }
@@ -66,7 +66,7 @@ fn contents(folder: &Path) -> Vec<(PathBuf, Option<Digest>)> {
     found
 }
 
-/// Nothing is left of what was being built.
+/// No temporary files are left.
 fn assert_no_leftovers(desk: &Desk) {
     let names: Vec<String> = fs::read_dir(beside(desk, "."))
         .unwrap()
@@ -101,7 +101,7 @@ fn a_restored_office_is_the_one_that_was_copied_on_a_machine_of_its_own() {
     let mode: String = office.store().conn().pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
     assert_eq!(mode, "wal");
 
-    // It goes on where the snapshot ended.
+    // The next record follows the snapshot's last one.
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     assert_eq!(office.propose(&proposal, &Rules::none()).unwrap().position, Some(manifest.position.next()));
     let findings =
@@ -178,7 +178,7 @@ fn a_damaged_snapshot_is_refused_and_nothing_changes() {
         let middle = flipped.len() / 2;
         flipped[middle] ^= 1;
         fs::write(&file, flipped).unwrap();
-        // A digit of a time in the manifest is nothing that anything hangs on.
+        // The manifest's time is informational, so a changed digit in it is harmless.
         if !file.ends_with("snapshot.json") {
             refused(&format!("a flipped bit in {}", file.display()));
         }
@@ -277,7 +277,7 @@ fn an_office_that_is_there_stays_or_is_kept_whole() {
     let kept = restored.kept.unwrap();
     assert_eq!(kept, beside(&desk, ".poste.before-restore-20270115T080000Z"));
     assert_eq!(restored.kept_position, Some(before.head));
-    // Whoever had it open notices before the next write, and writes into neither.
+    // A process that had the office open notices before its next write, and writes into neither office.
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     assert!(matches!(desk.office.propose(&proposal, &Rules::none()), Err(Error::Replaced(_))));
     assert_eq!(desk.place.open().unwrap().store().tables().unwrap().cursor.head.position, manifest.position);
@@ -286,7 +286,7 @@ fn an_office_that_is_there_stays_or_is_kept_whole() {
     assert!(views::message(old.store(), number).unwrap().is_some());
     drop(old);
 
-    // Within the same second another name is found for the next one.
+    // A second restore within the same second gets another name.
     let again = restore_at(&desk, &copy, &desk.place.path, true).unwrap();
     assert_eq!(again.kept, Some(beside(&desk, ".poste.before-restore-20270115T080000Z-2")));
 }

@@ -1,4 +1,4 @@
-//! Time is the log's: it never goes back, and a leap costs nobody a lease.
+//! Time in the log never goes back, and a clock leap ends no lease.
 
 use poste_core::Error;
 use poste_core::fold::Code;
@@ -24,7 +24,7 @@ fn time_goes_on_by_the_boot_clock_when_the_wall_clock_is_set_back() {
     desk.clock.pass(5 * SECOND);
     assert_eq!(stamp(&mut desk), first + 5 * SECOND);
     desk.clock.set_wall(3 * HOUR);
-    assert_eq!(stamp(&mut desk), first + 5 * SECOND, "set right again: no leap");
+    assert_eq!(stamp(&mut desk), first + 5 * SECOND, "corrected again: no leap");
     assert!(!desk.kinds_after(poste_core::Position(0)).contains(&"clock".to_owned()));
 
     let times: Vec<i64> = desk.records_after(poste_core::Position(0)).iter().map(|record| record.at.ms()).collect();
@@ -66,7 +66,7 @@ fn a_leap_of_three_hours_is_taken_and_moves_open_leases() {
     assert_eq!(at, MORNING + 3 * HOUR);
     assert_eq!(desk.kinds_after(before), ["clock", "message.send"]);
     let delivery = desk.delivery(number);
-    assert_eq!(delivery.state, State::Claimed, "nobody loses a lease to a clock");
+    assert_eq!(delivery.state, State::Claimed, "a clock leap ends no lease");
     assert_eq!(delivery.lease_until, Some(until.plus_ms(3 * HOUR)));
     assert_eq!(desk.history(number), [Event::Claimed, Event::LeaseMoved]);
 
@@ -119,7 +119,7 @@ fn a_leap_of_more_than_a_day_is_refused_until_somebody_accepts_it() {
     assert_eq!(desk.office.accept_clock(&speaker("ann").0).unwrap(), Some(leap));
     let records = desk.records_after(before);
     assert_eq!(records.len(), 1);
-    assert_eq!((records[0].name.as_str(), records[0].actor.as_str()), ("clock", "ann"), "in the name of who accepted");
+    assert_eq!((records[0].name.as_str(), records[0].actor.as_str()), ("clock", "ann"), "the actor accepted the leap");
     assert_eq!(records[0].at.ms(), MORNING + leap);
     assert_eq!(desk.delivery(number).lease_until, Some(until.plus_ms(leap)));
     accepted(desk.outcome(&proposal).verdict.accepted());
@@ -142,7 +142,7 @@ fn while_a_leap_is_refused_views_show_what_is_due_as_unconfirmed() {
     assert_eq!(desk.office.settle().unwrap(), Settled::No);
     let track = desk.track(number);
     assert!(track.unconfirmed && !track.ready);
-    assert_eq!(desk.now().ms(), MORNING + HOUR, "views go by the boot clock meanwhile");
+    assert_eq!(desk.now().ms(), MORNING + HOUR, "until then views use the boot clock");
     desk.office.accept_clock(&speaker("ann").0).unwrap();
     desk.settle();
     assert!(desk.delivery(number).ready);

@@ -1,4 +1,4 @@
-//! A desk in a real office: short words for every proposal, and two checks that nobody can forget.
+//! A desk in a real office: helpers for every proposal, and two checks that run in every test.
 //!
 //! * A refusal changes no table: [`Desk::outcome`] compares the digest of all tables around each one.
 //! * The tables are what the log folds to: dropping the desk runs `verify`.
@@ -30,9 +30,9 @@ pub const MINUTE: i64 = 60 * SECOND;
 pub const HOUR: i64 = 60 * MINUTE;
 pub const DAY: i64 = 24 * HOUR;
 
-/// When every test begins: some morning in 2027.
+/// The time at which every test begins, in 2027.
 pub const MORNING: i64 = 1_800_000_000_000;
-/// The lease of a claim that asks for none.
+/// The default lease of a claim.
 pub const LEASE: i64 = 10 * MINUTE;
 
 /// Both clocks of a machine, moved by hand.
@@ -55,7 +55,7 @@ impl FakeClock {
         by(&mut self.0.lock().expect("no test panics while turning the hands"));
     }
 
-    /// Time goes on, and both clocks agree on it.
+    /// Advances both clocks.
     pub fn pass(&self, ms: i64) {
         self.turn(|hands| {
             hands.wall_ms += ms;
@@ -63,12 +63,12 @@ impl FakeClock {
         });
     }
 
-    /// Somebody sets the wall clock; no time goes by.
+    /// Sets the wall clock without advancing the boot clock.
     pub fn set_wall(&self, by_ms: i64) {
         self.turn(|hands| hands.wall_ms += by_ms);
     }
 
-    /// The machine is off for a while: the boot clock starts anew.
+    /// The machine is off for this time: the boot clock restarts.
     pub fn reboot_after(&self, ms: i64) {
         self.turn(|hands| {
             hands.wall_ms += ms;
@@ -99,7 +99,7 @@ pub struct Desk {
     verified_at_the_end: bool,
 }
 
-/// What an accepted or refused proposal comes to.
+/// The result of a proposal.
 pub type Answer<T = Effect> = Result<T, Rejection>;
 
 impl Desk {
@@ -123,12 +123,12 @@ impl Desk {
         desk
     }
 
-    /// For tests that damage or replace the file: there is nothing left to verify.
+    /// For tests that damage or replace the database: skips the final verification.
     pub fn leave_unverified(&mut self) {
         self.verified_at_the_end = false;
     }
 
-    /// Where `poste.toml` stands.
+    /// The path of `poste.toml`.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("poste.toml")
     }
@@ -141,7 +141,7 @@ impl Desk {
         proposal(&id, who, self.clock.wall(), intent, content)
     }
 
-    /// Proposes, and sees to it that a refusal or an error leaves every table as it was.
+    /// Proposes, and asserts that a refusal or an error changes no table.
     pub fn try_outcome(&mut self, proposal: &Proposal) -> Result<Outcome, Error> {
         let before = self.tables();
         let answer = crate::propose(&mut self.office, proposal);
@@ -156,8 +156,8 @@ impl Desk {
         answer
     }
 
-    /// What was due is settled before a proposal is refused. So when records came, they are the office's own, and
-    /// with nothing due any more the same refusal changes nothing.
+    /// Due items are settled before a proposal is refused. So any new records are the office's own, and once nothing is
+    /// due any more, the same refusal changes nothing.
     fn assert_only_due_things_happened(&mut self, proposal: &Proposal, outcome: &Outcome, before: Tables) {
         if self.tables() == before {
             return;
@@ -168,7 +168,7 @@ impl Desk {
         let settled = self.tables();
         assert_ne!(settled.head, before.head, "a refusal changed tables without a record: {proposal:?}");
         let again = crate::propose(&mut self.office, proposal).expect("the same proposal is answered again");
-        assert_eq!(again.verdict, outcome.verdict, "nothing is due any more, and the answer is another one");
+        assert_eq!(again.verdict, outcome.verdict, "the answer changed although nothing is due any more");
         assert_eq!(self.tables(), settled, "a refusal changed the tables: {proposal:?}");
     }
 
@@ -193,11 +193,11 @@ impl Desk {
         self.ask(who, Intent::Retire(Retire { name: name.parse().expect("a name") }))
     }
 
-    /// Sends and says what the fold made of it.
+    /// Sends; the answer of the fold.
     pub fn post(&mut self, from: &str, letter: Send) -> Answer<Sent> {
         self.say(from, Intent::Send(letter), Some(text("please"))).map(|effect| match effect {
             Effect::Sent(sent) => sent,
-            other => panic!("a send came to {other:?}"),
+            other => panic!("unexpected effect: {other:?}"),
         })
     }
 
@@ -210,13 +210,13 @@ impl Desk {
         self.claim_for(who, message, None)
     }
 
-    /// Claims with a lease of its own length; the token.
+    /// Claims with this lease; the token.
     pub fn claim_for(&mut self, who: &str, message: MessageNo, lease_ms: Option<i64>) -> Answer<Position> {
         let claim = Claim { message: Some(message), max: 1, lease_ms, types: Vec::new() };
         self.ask(who, Intent::Claim(claim)).map(|effect| claimed(effect).token)
     }
 
-    /// Claims the best that waits; the numbers in the order they were given.
+    /// Claims the best waiting mail; its numbers in the order of the answer.
     pub fn claim_best(&mut self, who: &str, max: u32) -> Answer<Vec<MessageNo>> {
         let claim = Claim { message: None, max, lease_ms: None, types: Vec::new() };
         let items = self.ask(who, Intent::Claim(claim)).map(|effect| claimed(effect).items)?;
@@ -282,7 +282,7 @@ impl Desk {
         self.ask(who, Intent::Unsubscribe(Unsubscribe { topic }))
     }
 
-    /// Lets time go by and settles what fell due, as any command would.
+    /// Advances the clocks and settles due items, as any command would.
     pub fn pass(&mut self, ms: i64) {
         self.clock.pass(ms);
         self.settle();
@@ -301,9 +301,9 @@ impl Desk {
         }
     }
 
-    // ── Looking ──────────────────────────────────────────────────────────────────────────────────────────
+    // ── Views ────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// The end of the log and the digest of all tables.
+    /// The head of the log and the digest of all tables.
     pub fn tables(&self) -> Tables {
         let digest = digest(self.office.store().conn()).expect("the tables have a digest");
         Tables { head: self.head(), digest }
@@ -351,12 +351,12 @@ impl Desk {
         self.delivery(number).state
     }
 
-    /// Who got a message, and how it stands with each.
+    /// The address and state of each delivery of a message.
     pub fn states(&self, number: MessageNo) -> Vec<(String, State)> {
         self.deliveries(number).into_iter().map(|delivery| (delivery.address.to_string(), delivery.state)).collect()
     }
 
-    /// What `track` says of the only delivery of a message.
+    /// What `track` shows for the only delivery of a message.
     pub fn track(&self, number: MessageNo) -> DeliveryView {
         let track = views::track(self.office.store(), number, self.now()).expect("it can be tracked");
         let mut all = track.expect("the message is there").deliveries;
@@ -368,7 +368,7 @@ impl Desk {
         self.track(number).history.into_iter().map(|step| step.event).collect()
     }
 
-    /// Every notice there is: its number, whom it tells, what, and about which message.
+    /// All notices.
     pub fn notices(&self) -> Vec<Told> {
         let tables = self.office.store().tables().expect("the tables load");
         (1..=self.last_message().0)
@@ -384,17 +384,17 @@ impl Desk {
         self.deliveries(number).first().map(|delivery| delivery.address.to_string()).unwrap_or_default()
     }
 
-    /// The notices about one message: whom they tell, and what.
+    /// The notices about one message: the notified agent and the kind.
     pub fn told_of(&self, about: MessageNo) -> Vec<(String, Notice)> {
         self.notices().into_iter().filter(|told| told.about == about).map(|told| (told.to, told.what)).collect()
     }
 
-    /// What `wait` would return at once.
+    /// What `wait` would return without waiting.
     pub fn mail(&self, who: &str, after: Option<Position>) -> NewMail {
         self.page(who, after, 100)
     }
 
-    /// Where the next `wait --after` would go on.
+    /// The cursor for the next `wait --after`.
     pub fn cursor(&self, who: &str, after: Option<Position>) -> Position {
         self.mail(who, after).cursor.expect("nothing was left out")
     }
@@ -414,7 +414,7 @@ impl Desk {
         self.mail(who, Some(after)).messages.into_iter().map(|message| message.number).collect()
     }
 
-    /// What `wait` would return at its second look, when the first, up to a position, found nothing.
+    /// What `wait` would return at its second look, after the first found nothing up to this position.
     pub fn news_since(&self, who: &str, looked: Position) -> Vec<MessageNo> {
         let (name, session) = speaker(who);
         let agent = self.office.agent(&name).expect("agents can be read").expect("the agent is registered");
@@ -425,7 +425,7 @@ impl Desk {
 
     pub fn verify(&self) {
         let report = views::verify(self.office.store(), |_| {}).expect("the office can be verified");
-        assert!(report.problems.is_empty(), "the office is not sound: {:#?}", report.problems);
+        assert!(report.problems.is_empty(), "verification found problems: {:#?}", report.problems);
         assert_eq!(report.position, self.head());
         let by_index = format!(
             "SELECT DISTINCT d.number FROM owed_rings JOIN deliveries d ON d.number = delivery
@@ -434,18 +434,18 @@ impl Desk {
         assert_eq!(
             numbers(self.office.store(), &by_index),
             self.owed_by_the_tables(),
-            "the index of owed rings says something else than the tables"
+            "the index of owed rings disagrees with the tables"
         );
     }
 
-    /// The deliveries a ring is owed for, by the index.
+    /// The deliveries for which a ring is owed, according to the index.
     pub fn owed(&self) -> Vec<u64> {
         let owed = owed_in(self.office.store()).into_iter().map(|(_, delivery)| delivery);
         owed.collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
-    /// The same, by every row there is, but for groups of which one member was shown the mail or rung for it: which one was
-    /// rung, only the log says. A delivery that came back is owed a ring whatever was shown or rung before.
+    /// The same, computed from all rows, except for groups of which one member was shown the mail or rung for it: only
+    /// the log knows which one was rung. A delivery that came back is owed a ring whatever was shown or rung before.
     fn owed_by_the_tables(&self) -> Vec<u64> {
         let sql = format!(
             "SELECT d.number FROM deliveries d JOIN messages m ON m.number = d.message
@@ -454,21 +454,21 @@ impl Desk {
         numbers(self.office.store(), &sql)
     }
 
-    /// What `log verify` finds wrong.
+    /// The problems that `log verify` finds.
     pub fn problems(&self) -> Vec<String> {
         let report = views::verify(self.office.store(), |_| {}).expect("the office can be verified");
         report.problems.iter().map(ToString::to_string).collect()
     }
 }
 
-/// Somebody was shown a delivery or rung for it since it can be claimed.
+/// An agent was shown the delivery or rung for it since it became claimable.
 const HEARD: &str = "coalesce((SELECT event FROM events e WHERE e.message = d.message AND e.delivery = d.number
      AND event IN (0, 3, 12, 15, 17, 22, 23) ORDER BY position DESC, ordinal DESC LIMIT 1), 3) IN (0, 22, 23)";
 /// An earlier step of its workflow is not done.
 const HELD_UP: &str = "EXISTS (SELECT 1 FROM numbered_steps own JOIN numbered_steps earlier
      ON earlier.workflow = own.workflow AND earlier.step < own.step WHERE own.delivery = d.number)";
 
-/// The rings that are owed, by the index of a store: at which address, for which delivery.
+/// The rings that a store's index says are owed: address and delivery.
 pub fn owed_in(store: &Store) -> Vec<(String, u64)> {
     let mut statement =
         store.conn().prepare("SELECT address, delivery FROM owed_rings ORDER BY 2, 1").expect("the question is sound");
@@ -484,21 +484,21 @@ fn numbers(store: &Store, sql: &str) -> Vec<u64> {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // A failed test has said what is wrong; a second panic would only hide it.
+        // A second panic would hide the failure of the test.
         if self.verified_at_the_end && !std::thread::panicking() {
             self.verify();
         }
     }
 }
 
-/// All state at one moment.
+/// The whole state at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
     pub head: Position,
     pub digest: Digest,
 }
 
-/// A notice, in short.
+/// A notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub number: MessageNo,
@@ -507,7 +507,7 @@ pub struct Told {
     pub about: MessageNo,
 }
 
-// ── Short words for what is proposed ─────────────────────────────────────────────────────────────────────────
+// ── Helpers for proposals ────────────────────────────────────────────────────────────────────────────────────
 
 /// `bob`, or `bob/2` for bob in session 2.
 pub fn speaker(who: &str) -> (Name, Option<Session>) {
@@ -560,7 +560,7 @@ pub fn letter(to: &str, kind: &str) -> Send {
     Send::plain(kind.parse().expect("a type"), to)
 }
 
-/// A reply to whoever wrote the message.
+/// A reply to the sender of a message.
 pub fn answer_to(message: MessageNo) -> Send {
     Send { reply_to: Some(message), ..letter("", "response") }
 }
@@ -570,7 +570,7 @@ pub fn answer_and_finish(message: MessageNo) -> Send {
     Send { ends: Some(Ends { message, how: EndsHow::Replied, token: None }), ..answer_to(message) }
 }
 
-/// A length of time from the record's own.
+/// This long after the record's time.
 pub fn after(ms: i64) -> Option<When> {
     Some(When::InMs(ms))
 }
@@ -579,7 +579,7 @@ pub fn text(body: &str) -> Content {
     Content { body: Body::from(body), ..Content::default() }
 }
 
-// ── Short words for what came of it ──────────────────────────────────────────────────────────────────────────
+// ── Helpers for answers ──────────────────────────────────────────────────────────────────────────────────────
 
 #[track_caller]
 pub fn accepted<T>(answer: Answer<T>) -> T {
@@ -589,7 +589,7 @@ pub fn accepted<T>(answer: Answer<T>) -> T {
     }
 }
 
-/// Asserts a refusal for this reason and returns its words.
+/// Asserts a refusal with this code and returns its reason.
 #[track_caller]
 pub fn refused<T: Debug>(answer: Answer<T>, code: Code) -> String {
     match answer {
@@ -598,10 +598,10 @@ pub fn refused<T: Debug>(answer: Answer<T>, code: Code) -> String {
     }
 }
 
-/// Whether a refusal is told as this code with these words in its reason.
+/// Asserts that a reason contains these words.
 #[track_caller]
 pub fn says(reason: &str, words: &str) {
-    assert!(reason.contains(words), "{reason:?} does not say {words:?}");
+    assert!(reason.contains(words), "{reason:?} does not contain {words:?}");
 }
 
 /// Asserts that a result was kept as late.
@@ -621,7 +621,7 @@ pub fn claimed(effect: Effect) -> Claimed {
     }
 }
 
-/// A plain copy of the folder, as a person or a backup makes one.
+/// A plain copy of the office folder, as a person or a backup program makes one.
 pub fn copied(desk: &Desk, name: &str) -> PathBuf {
     let to = desk.folder.path().join(name).join(".poste");
     copy(&desk.place.path, &to);

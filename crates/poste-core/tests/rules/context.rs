@@ -1,4 +1,4 @@
-//! Shared contexts: versions one after another, a lock that ends by itself, and files that say what the log says.
+//! Shared contexts: versions, locks that expire, and mirror files that match the log.
 
 use std::fs;
 
@@ -61,7 +61,7 @@ fn unlock(context: &str) -> Intent {
     Intent::ContextUnlock(ContextUnlock { name: name(context), mail: None })
 }
 
-/// `unlock --force`, with a word to the one it is taken from.
+/// `unlock --force`, with a message to the holder.
 fn break_lock(context: &str, holder: &str) -> Intent {
     Intent::ContextUnlock(ContextUnlock { name: name(context), mail: Some(letter(holder, "alert")) })
 }
@@ -199,7 +199,7 @@ fn a_repeated_write_is_answered_as_it_was_before() {
     assert_eq!(desk.context("plan", None).newest, 3);
 }
 
-// ── What subscribers hear ────────────────────────────────────────────────────────────────────────────────────
+// ── Mail to subscribers ──────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn every_version_reaches_every_subscriber_once_and_not_its_writer() {
@@ -231,21 +231,21 @@ fn a_version_is_published_to_its_topic_and_nowhere_else() {
     }
 }
 
-// ── Who has seen what ────────────────────────────────────────────────────────────────────────────────────────
+// ── Stale versions ───────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn an_inbox_says_which_contexts_went_on_since_they_were_read() {
     let mut desk = desk();
     desk.make("bob", "plan", "one\n");
-    assert!(desk.stale("cy").is_empty(), "what was never read is not stale");
+    assert!(desk.stale("cy").is_empty(), "a context that was never read is not stale");
     accepted(desk.ask("cy", read("plan", 1)));
     refused(desk.ask("cy", read("plan", 1)), Code::NothingToDo);
     refused(desk.ask("cy", read("plan", 2)), Code::UnknownVersion);
     refused(desk.ask("cy", read("plan", 0)), Code::UnknownVersion);
     accepted(desk.append("bob", "plan", "two"));
     assert_eq!(desk.stale("cy"), [("plan".to_owned(), 1, 2)]);
-    assert!(desk.stale("bob").is_empty(), "who wrote it knows it");
-    // Whoever appends without having read still has to; whoever replaces has seen what it replaced.
+    assert!(desk.stale("bob").is_empty(), "the writer has seen it");
+    // An append does not count as reading; a replacement does.
     accepted(desk.append("cy", "plan", "three"));
     assert_eq!(desk.stale("cy"), [("plan".to_owned(), 1, 3)]);
     accepted(desk.replace("cy", "plan", 3, "all\n"));
@@ -319,11 +319,11 @@ fn a_broken_lock_is_told_to_whoever_held_it() {
     let mut desk = desk();
     desk.make("bob", "plan", "one\n");
     accepted(desk.ask("cy", lock("plan", MINUTE)));
-    // The lock may have changed hands since somebody looked.
+    // The lock may have a new holder by now.
     refused(desk.ask("bob", break_lock("plan", "dot")), Code::ContextLocked);
     refused(desk.ask("bob", break_lock("plan", "cy dot")), Code::ContextLocked);
     let Effect::Sent(sent) = accepted(desk.say("bob", break_lock("plan", "cy"), Some(text("it is urgent")))) else {
-        panic!("nobody was told");
+        panic!("no notice was sent");
     };
     assert_eq!(desk.holder("plan"), None);
     assert_eq!(desk.states(sent.number), [("cy".to_owned(), State::Pending)]);
@@ -339,7 +339,7 @@ fn data_must_fit_the_schema_the_context_was_made_with() {
     let mut document = Document { schema: json(schema), ..whole("contracts\n") };
     let Intent::ContextCreate(header) = create("api") else { unreachable!() };
     let header = ContextCreate { schema: true, ..header };
-    // A first version whose own data does not fit is refused, too.
+    // A first version whose data does not fit is refused too.
     document.data = json(r#"{"users":1}"#);
     let with_data = ContextCreate { data: true, ..header.clone() };
     let why = refused(desk.say("bob", Intent::ContextCreate(with_data), saying("", document.clone())), Code::DataUnfit);
@@ -355,9 +355,9 @@ fn data_must_fit_the_schema_the_context_was_made_with() {
     accepted(desk.say("cy", set(1), data(r#"{"users":{"interface":"IUserService"}}"#)));
     let view = desk.context("api", None);
     assert_eq!(view.data.unwrap().get(), r#"{"users":{"interface":"IUserService"}}"#);
-    assert_eq!(view.text, "contracts\n", "the text stays");
+    assert_eq!(view.text, "contracts\n", "the text is kept");
     assert!(desk.context("api", Some(1)).data.is_none());
-    // What the header says and the content holds must agree.
+    // The header and the content must agree.
     refused(desk.say("cy", set(2), saying("sets", whole("text"))), Code::DataUnfit);
 
     let Intent::ContextCreate(header) = create("broken") else { unreachable!() };
@@ -452,19 +452,19 @@ fn the_mirror_follows_the_log_and_heals_itself() {
     let mut desk = desk();
     desk.make("bob", "plan", "one\n");
     let mirror = |desk: &Desk| mirror::look(desk.office.store(), &name("plan")).unwrap().unwrap();
-    assert_eq!(mirror(&desk), Mirror::Behind, "nobody wrote it yet");
+    assert_eq!(mirror(&desk), Mirror::Behind, "it is not written yet");
     desk.office.mirror(&name("plan"), false).unwrap();
     assert_eq!(mirror(&desk), Mirror::Current);
     let text = desk.mirror_text("plan");
     assert_eq!(parts(&text), Some((1, "one\n")));
     assert_eq!(views::markdown_parts(&name("other"), &text), None);
-    // Two versions, and whoever wrote them died before they were mirrored.
+    // Two versions whose writer died before mirroring them.
     accepted(desk.append("cy", "plan", "two"));
     accepted(desk.append("cy", "plan", "three"));
     assert_eq!(mirror(&desk), Mirror::Behind);
     desk.office.mirror(&name("plan"), false).unwrap();
     assert!(desk.mirror_text("plan").contains("three"));
-    // An emptied or deleted file says nothing of its own.
+    // An emptied or deleted file is not an edit.
     let path = mirror::path(desk.office.path().unwrap(), &name("plan"));
     fs::write(&path, "").unwrap();
     desk.office.mirror(&name("plan"), false).unwrap();
@@ -488,10 +488,10 @@ fn an_edited_mirror_is_left_alone_until_somebody_decides() {
     assert_eq!(parts(&edited), Some((1, "one\nby hand\n")));
     let is_all_of_it =
         |edited: &str| mirror::differs_in_text_only(desk.office.store(), &name("plan"), 1, edited).unwrap();
-    assert!(is_all_of_it(&edited), "storing the text stores the whole edit");
+    assert!(is_all_of_it(&edited), "the text is the only edit");
     assert!(!is_all_of_it(&format!("{edited}by hand, below the history\n")));
     assert!(!is_all_of_it(&edited.replace("# plan", "# The plan")));
-    // A redaction names it instead of promising too much.
+    // A redaction names the edited mirror instead of claiming that everything is erased.
     let secret = desk.head();
     accepted(desk.say("ann", Intent::Redact(Redact { records: vec![secret] }), Some(text("a secret"))));
     assert_eq!(desk.office.erase().unwrap().edited_mirrors, [path]);
@@ -558,7 +558,7 @@ fn a_repeated_lock_is_told_only_as_long_as_it_is_that_one() {
     accepted(desk.ask("bob", unlock("plan")));
     accepted(desk.ask("cy", lock("plan", 60_000)));
     let Outcome { verdict: Verdict::Rejected(over), repeat: true, .. } = desk.outcome(&taken) else {
-        panic!("another's lock is told as one's own")
+        panic!("another agent's lock is reported as its own")
     };
     assert_eq!(over.code, Code::Ended);
     assert_eq!(desk.holder("plan").as_deref(), Some("cy"));
@@ -609,13 +609,13 @@ fn a_redaction_elsewhere_leaves_the_mirror_current_and_one_bad_mirror_stops_no_e
     let office = desk.office.path().unwrap().to_owned();
     fs::write(office.join("contexts/plan.md~"), "an editor's copy").unwrap();
     accepted(desk.say("ann", Intent::Redact(Redact { records: vec![secret] }), Some(text("a secret"))));
-    // Nobody can write where a folder with something in it stands in the way.
+    // A non-empty folder in place of the file makes writing fail.
     let state = office.join("contexts/.other.json");
     fs::remove_file(&state).unwrap();
     fs::create_dir(&state).unwrap();
     fs::write(state.join("in-the-way"), "").unwrap();
     fs::write(office.join("contexts/other.md"), "").unwrap();
-    assert!(desk.office.erase().is_err(), "it says that something is left");
+    assert!(desk.office.erase().is_err(), "the unfinished erasure is reported");
     assert_no_file_has(&desk, "quokka-4711");
     fs::remove_dir_all(&state).unwrap();
     assert_eq!(desk.office.erase().unwrap().strange_files, [office.join("contexts/plan.md~")]);

@@ -1,4 +1,4 @@
-//! Closing: a conversation is over because somebody says so.
+//! Closing a conversation.
 
 use poste_core::MessageNo;
 use poste_core::fold::Code;
@@ -8,7 +8,7 @@ use poste_core::store::tables::{EndReason, Event, Notice, State};
 
 use crate::common::*;
 
-/// lead and ann (human) write to bob and cy in one conversation; dot is not part of it.
+/// lead and ann (a human) write to bob and cy in one conversation; dot takes no part in it.
 fn desk() -> (Desk, MessageNo, MessageNo) {
     let mut desk = Desk::with(&["lead", "bob", "cy", "dot"]);
     desk.register("ann", human());
@@ -76,17 +76,17 @@ fn what_is_open_comes_back_whoever_holds_it_and_however_it_waits() {
     accepted(desk.done("cy", ended));
     let elsewhere = desk.send("lead", "bob", "directive");
     accepted(desk.claim("bob", first));
-    assert_eq!(accepted(desk.close("ann", second)), 3, "any message of it names the conversation");
+    assert_eq!(accepted(desk.close("ann", second)), 3, "any of its messages names the conversation");
     for number in [first, second, later] {
         let delivery = desk.delivery(number);
         assert_eq!((delivery.state, delivery.reason), (State::Returned, Some(EndReason::ConversationClosed)));
-        assert_eq!((delivery.lease_until, delivery.ended_by), (None, Some(delivery.ended_by.expect("by the close"))));
+        assert_eq!((delivery.lease_until, delivery.ended_by), (None, Some(delivery.ended_by.expect("the close"))));
         assert_eq!(desk.history(number).last(), Some(&Event::Returned));
     }
-    assert_eq!(desk.delivery(first).holder.map(|name| name.to_string()), Some("bob".to_owned()), "who had it last");
-    assert_eq!(desk.state(ended), State::Done, "what was over stays as it ended");
-    assert_eq!(desk.state(elsewhere), State::Pending, "other conversations go on");
-    // Nothing of what came back is due any more.
+    assert_eq!(desk.delivery(first).holder.map(|name| name.to_string()), Some("bob".to_owned()), "the last holder");
+    assert_eq!(desk.state(ended), State::Done, "ended deliveries keep their state");
+    assert_eq!(desk.state(elsewhere), State::Pending, "other conversations stay open");
+    // Nothing is due for the returned mail.
     let head = desk.head();
     desk.pass(2 * DAY);
     assert_eq!(desk.kinds_after(head), Vec::<String>::new());
@@ -96,7 +96,7 @@ fn what_is_open_comes_back_whoever_holds_it_and_however_it_waits() {
 fn senders_are_told_what_came_back_but_not_whoever_closed() {
     let (mut desk, first, second) = desk();
     accepted(desk.close("lead", first));
-    assert_eq!(desk.told_of(first), [], "lead knows what it did");
+    assert_eq!(desk.told_of(first), [], "lead closed it, so needs no notice");
     assert_eq!(desk.told_of(second), [("bob".to_owned(), Notice::Returned)]);
 
     let (mut desk, first, second) = self::desk();
@@ -115,13 +115,13 @@ fn whoever_holds_what_is_closed_is_told_so_unless_it_knows_by_other_means() {
         accepted(desk.claim("lead", own));
         accepted(desk.claim(holds, shared));
         accepted(desk.close(closes, first));
-        assert_eq!(desk.told_of(own).len(), usize::from(closes != "lead"), "lead sent it and is told of it as such");
+        assert_eq!(desk.told_of(own).len(), usize::from(closes != "lead"), "lead is notified as the sender");
         desk.told_of(shared)
     };
     let (returned, closed) = (("lead".to_owned(), Notice::Returned), ("dot".to_owned(), Notice::Closed));
     assert_eq!(told("ann", "dot"), [returned.clone(), closed.clone()]);
-    assert_eq!(told("lead", "dot"), [closed], "also if the sender itself closes it");
-    assert_eq!(told("dot", "dot"), [returned], "whoever closes it knows");
+    assert_eq!(told("lead", "dot"), [closed], "also if the sender closes it");
+    assert_eq!(told("dot", "dot"), [returned], "the closing agent needs no notice");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_notice_that_is_held_stays_with_its_holder() {
     accepted(desk.close("ann", first));
     let notice = desk.told_of(second).len();
     assert_eq!(notice, 1);
-    let number = desk.notices().last().expect("bob is told").number;
+    let number = desk.notices().last().expect("bob is notified").number;
     accepted(desk.claim("bob", number));
     refused(desk.close("ann", first), Code::NothingToDo);
     assert_eq!((desk.state(number), desk.told_of(number)), (State::Claimed, vec![]));
@@ -147,14 +147,14 @@ fn a_sender_that_retired_is_told_nothing() {
 #[test]
 fn unread_notices_outlive_the_conversation() {
     let (mut desk, first, second) = desk();
-    accepted(desk.close("ann", first)); // two notices: to lead, to bob
+    accepted(desk.close("ann", first)); // two notices: to lead and to bob
     let notices = desk.notices();
     assert_eq!(notices.len(), 2);
     refused(desk.close("ann", second), Code::NothingToDo);
     for told in &notices {
-        assert_eq!(desk.state(told.number), State::Pending, "nobody has read it");
+        assert_eq!(desk.state(told.number), State::Pending, "it is unread");
     }
-    assert_eq!(desk.notices().len(), 2, "nobody is told of a notice");
+    assert_eq!(desk.notices().len(), 2, "there is no notice about a notice");
 }
 
 #[test]
@@ -181,11 +181,11 @@ fn what_is_finished_by_itself_can_be_closed_with_an_outcome_once() {
 fn a_new_message_opens_it_again() {
     let (mut desk, first, _) = desk();
     accepted(desk.close("lead", first));
-    // By its name, as a reply, or as a forward: whichever way it comes in.
+    // By name, as a reply, or as a forward.
     let reply = accepted(desk.reply("bob", first)).number;
     assert_eq!(desk.message(reply).conversation.as_str(), "plan");
     assert!(!is_closed(&desk, "plan"));
-    assert_eq!(accepted(desk.close("lead", first)), 1, "the reply to lead, and not the notice bob got");
+    assert_eq!(accepted(desk.close("lead", first)), 1, "the reply to lead, not bob's notice");
     accepted(desk.post("lead", in_conversation("dot", "plan")));
     assert!(!is_closed(&desk, "plan"));
 }
@@ -205,14 +205,14 @@ fn another_chance_opens_it_again() {
     accepted(desk.close("lead", number));
     accepted(desk.retry("lead", number));
     assert_eq!(desk.state(number), State::Pending);
-    assert!(!is_closed(&desk, "1"), "somebody is to do something in it");
+    assert!(!is_closed(&desk, "1"), "it has open work again");
     assert_eq!(accepted(desk.close("lead", number)), 1);
 }
 
 #[test]
 fn a_message_that_opens_a_conversation_of_a_name_that_was_closed_before_opens_that() {
     let mut desk = Desk::with(&["lead", "bob"]);
-    // Message 2 will open conversation 2, and somebody has used that name already.
+    // Message 2 opens conversation 2, and that name is already taken.
     let number = accepted(desk.post("lead", in_conversation("bob", "2"))).number;
     accepted(desk.close("lead", number));
     assert!(is_closed(&desk, "2"));
@@ -232,7 +232,7 @@ fn work_that_goes_on_in_a_closed_conversation_is_kept_as_late() {
     assert_eq!(
         desk.told_of(first),
         [("lead".to_owned(), Notice::Returned), ("bob".to_owned(), Notice::Closed), ("lead".to_owned(), Notice::Late)],
-        "the sender hears of the work that was done"
+        "the sender is notified of the late result"
     );
 }
 
@@ -243,7 +243,7 @@ fn an_answer_from_another_conversation_still_counts_after_the_close() {
     let answer = Send { conversation: Some("elsewhere".parse().expect("a label")), ..answer_to(first) };
     let answer = accepted(desk.post("bob", answer)).number;
     assert_eq!(desk.delivery(first).answer, Some(answer));
-    assert!(is_closed(&desk, "plan"), "it was said in another conversation");
+    assert!(is_closed(&desk, "plan"), "the answer is in another conversation");
 }
 
 #[test]

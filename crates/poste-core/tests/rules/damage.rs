@@ -1,4 +1,4 @@
-//! Damage to an archive is found, whatever it is.
+//! Every kind of damage to an archive is found.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn archived() -> (Desk, Archive) {
     (desk, archive)
 }
 
-/// Damages the file and says what `log verify` finds.
+/// Damages the file; the problems that `log verify` finds.
 fn after(damage: impl FnOnce(&mut Vec<u8>)) -> Vec<String> {
     let (desk, archive) = archived();
     let path = desk.archive_path(&archive.file);
@@ -48,7 +48,7 @@ fn a_missing_file_is_found() {
     let (desk, archive) = archived();
     fs::remove_file(desk.archive_path(&archive.file)).expect("it is removed");
     found(&desk.problems(), "is missing");
-    views::message(desk.office.store(), MessageNo(1)).expect_err("and a reader is told");
+    views::message(desk.office.store(), MessageNo(1)).expect_err("reading it fails");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_single_changed_byte_is_found() {
     let (desk, archive) = archived();
     let path = desk.archive_path(&archive.file);
     let whole = fs::read(&path).expect("the archive is there");
-    // A prime step visits every kind of place; each look folds the whole log again.
+    // Every seventh byte, because each check folds the whole log again; a prime step visits every kind of place.
     for index in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[index] ^= 0x01;
@@ -101,7 +101,7 @@ fn every_cut_is_found() {
     let whole = fs::read(&path).expect("the archive is there");
     for length in (0..whole.len()).step_by(29) {
         fs::write(&path, &whole[..length]).expect("the archive is cut");
-        assert!(!desk.problems().is_empty(), "cut to {length} bytes");
+        assert!(!desk.problems().is_empty(), "truncated to {length} bytes");
     }
 }
 
@@ -154,7 +154,7 @@ fn a_damaged_archive_does_not_hide_the_damage_of_another() {
     found(&problems, &second.file);
 }
 
-/// What a reader is told of a message whose stored bytes were changed.
+/// Asserts that a message whose stored bytes were changed is reported as damaged, and never shown.
 #[track_caller]
 fn not_shown(desk: &Desk, number: MessageNo) {
     let shown = views::message(desk.office.store(), number);
@@ -175,7 +175,7 @@ fn changed_words_in_an_archive_are_never_shown_as_genuine() {
     let query = views::SearchQuery::new("pay".parse().expect("words"));
     let (page, refreshed) = views::search(desk.office.store(), &query, |_| {}).expect("a page");
     assert!(page.hits.iter().all(|hit| hit.snippet.is_empty()) && !refreshed.unreadable.is_empty(), "{page:?}");
-    // It can still be redacted: what repeats it is then unknown, not an error.
+    // It can still be redacted; that its repetitions are then unknown is no error.
     views::said_of(desk.office.store(), number).expect("its records are known").expect("it is there");
     desk.leave_unverified();
 }

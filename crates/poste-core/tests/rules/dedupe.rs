@@ -47,7 +47,7 @@ fn a_repeat_is_known_for_ever_whatever_became_of_the_message() {
     accepted(desk.retire("bob", "ann"));
     desk.office = desk.place.open().unwrap();
     let again = desk.outcome(&proposal);
-    assert!(again.repeat, "also from another process, and though ann may send no more");
+    assert!(again.repeat, "also from another process, and after ann has retired");
     assert_eq!(again.verdict, first.verdict);
 }
 
@@ -118,7 +118,7 @@ fn a_repeated_claim_is_told_what_it_won_and_still_holds() {
     let again = desk.outcome(&claim);
     assert!(again.repeat);
     assert_eq!(again.verdict, first.verdict);
-    assert_eq!(desk.state(other), State::Pending, "a repeat takes nothing more");
+    assert_eq!(desk.state(other), State::Pending, "a repeat claims nothing more");
 
     accepted(desk.release("bob", number, None));
     let after_release = desk.outcome(&claim);
@@ -138,7 +138,7 @@ fn a_repeated_late_result_is_told_that_it_was_late() {
     late(first.verdict.clone().accepted());
     let again = desk.outcome(&done);
     assert!(again.repeat);
-    assert_eq!(again.verdict, first.verdict, "seen is not handled, also the second time");
+    assert_eq!(again.verdict, first.verdict, "the repeated result is still late");
     assert_eq!(desk.track(number).late.len(), 1);
 }
 

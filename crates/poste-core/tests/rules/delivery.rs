@@ -1,4 +1,4 @@
-//! The states of a delivery, and who may move it from one to the next.
+//! The states of a delivery, and which agents may change them.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{Ends, EndsHow, Intent, Retry, Send, Shown};
@@ -38,7 +38,7 @@ fn being_shown_is_a_mark_and_a_record_and_no_state() {
     assert_eq!(desk.kinds_after(before), ["delivery.shown"]);
     let track = desk.track(number);
     assert_eq!((track.state, track.shown_at, track.acked_at), (State::Pending, Some(desk.now()), None));
-    assert_eq!(track.since.ms(), MORNING, "a mark does not begin a state");
+    assert_eq!(track.since.ms(), MORNING, "a mark is not a change of state");
     accepted(desk.claim("bob", number));
 }
 
@@ -81,7 +81,7 @@ fn looking_at_lists_and_tracks_never_marks_as_shown() {
     assert_eq!(page.messages.len(), 1);
     assert!(!page.messages[0].shown);
     assert_eq!(desk.news("bob"), [number]);
-    assert_eq!(desk.news("bob"), [number], "to be told of it is not to be shown it");
+    assert_eq!(desk.news("bob"), [number], "listing a message does not mark it as shown");
     desk.track(number);
     views::message(desk.office.store(), number).unwrap().unwrap();
     assert_eq!(desk.tables(), before);
@@ -112,7 +112,7 @@ fn an_ack_ends_a_delivery_whose_type_asks_for_no_work() {
     assert_eq!((delivery.state, delivery.reason), (State::Done, Some(EndReason::Acked)));
     assert_eq!(delivery.acked_at, Some(desk.now()));
     refused(desk.ack("bob", number), Code::Ended);
-    assert!(desk.notices().is_empty(), "a good end tells nobody");
+    assert!(desk.notices().is_empty(), "success sends no notice");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_message_to_nobody_known_or_of_an_unknown_type_is_refused() {
     refused(desk.post("ann", letter("", "message")), Code::NoRecipient);
     refused(desk.post("ann", letter("bob nobody", "message")), Code::UnknownAgent);
     refused(desk.post("stranger", letter("bob", "message")), Code::UnknownAgent);
-    assert_eq!(desk.last_message(), MessageNo(0), "no number was used up");
+    assert_eq!(desk.last_message(), MessageNo(0), "no number is used up");
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn fail_is_final_and_tells_the_sender_why() {
 
     let delivery = desk.delivery(number);
     assert_eq!((delivery.state, delivery.reason), (State::Failed, Some(EndReason::Failed)));
-    assert_eq!(delivery.attempts, 0, "a final failure is no attempt among others");
+    assert_eq!(delivery.attempts, 0, "a final failure is not counted as an attempt");
     desk.pass(DAY);
-    assert_eq!(desk.state(number), State::Failed, "it never comes back by itself");
+    assert_eq!(desk.state(number), State::Failed, "it is never retried automatically");
     assert_eq!(desk.told_of(number), [("ann".to_owned(), Notice::Failed)]);
     let notice = views::message(desk.office.store(), MessageNo(number.0 + 1)).unwrap().unwrap();
     assert!(notice.body.contains("it broke"), "{}", notice.body);
@@ -258,7 +258,7 @@ fn fail_retry_counts_an_attempt_and_each_delay_is_twice_the_one_before() {
         desk.pass(1);
         assert!(desk.delivery(number).ready);
     }
-    assert!(desk.notices().is_empty(), "nobody is told while it may still succeed");
+    assert!(desk.notices().is_empty(), "no notice while it may still succeed");
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_delivery_whose_retry_and_expiry_fall_due_together_ends_once() {
     assert_eq!(desk.history(number), [Event::Claimed, Event::AttemptFailed, Event::Expired]);
     let before = desk.head();
     desk.settle();
-    assert_eq!(desk.head(), before, "nothing of it is due any more");
+    assert_eq!(desk.head(), before, "nothing is due any more");
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn times_must_lie_ahead_and_in_order() {
         refused(desk.post("ann", wrong), Code::TimeOutOfRange);
     }
     let past = accepted(desk.post("ann", Send { not_before: after(-HOUR), ..plain() })).number;
-    assert!(desk.delivery(past).ready, "not before an hour ago is now");
+    assert!(desk.delivery(past).ready, "a not-before in the past means now");
 }
 
 // ── Notices ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -546,7 +546,7 @@ fn a_retry_can_name_one_of_several_recipients() {
     assert_eq!(accepted(desk.ask("ann", Intent::Retry(only.clone()))), Effect::Touched(1));
     assert_eq!(desk.states(number), [("bob".to_owned(), State::Failed), ("cid".to_owned(), State::Pending)]);
     refused(desk.ask("ann", Intent::Retry(only)), Code::NothingToDo);
-    assert_eq!(accepted(desk.retry("ann", number)), Effect::Touched(1), "without a name: every one that ended badly");
+    assert_eq!(accepted(desk.retry("ann", number)), Effect::Touched(1), "by default, every failed one is retried");
 }
 
 #[test]
@@ -571,7 +571,7 @@ fn forwarding_ends_the_own_delivery_in_the_same_record() {
     assert_eq!(desk.message(sent.number).forward_of, Some(number));
     let delivery = desk.delivery(number);
     assert_eq!((delivery.state, delivery.reason), (State::Done, Some(EndReason::Forwarded)));
-    assert_eq!(delivery.answer, None, "a forward answers nobody");
+    assert_eq!(delivery.answer, None, "a forward is not an answer");
     refused(desk.post("bob", Send { ends: Some(onward.clone()), ..letter("cid", "directive") }), Code::Ended);
     refused(desk.post("ann", Send { ends: Some(onward), ..letter("cid", "directive") }), Code::NotRecipient);
 }

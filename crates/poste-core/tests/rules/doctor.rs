@@ -1,4 +1,4 @@
-//! What the doctor finds: each fault is made, found, mended where that is safe, and then not found any more.
+//! What the doctor finds: each fault is made, found, fixed where that is safe, and then no longer found.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::common::*;
 
 fn look_with(desk: &Desk, request: Request) -> Report {
-    examine(&desk.place, request, &mut |_| {}).expect("an office is examined in whatever state it is")
+    examine(&desk.place, request, &mut |_| {}).expect("any office can be examined")
 }
 
 fn look(desk: &Desk) -> Report {
@@ -53,7 +53,7 @@ fn assert_content(desk: &Desk) {
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// Mends, and everything could be mended.
+/// Applies all fixes, and asserts that each succeeded.
 #[track_caller]
 fn mended(desk: &Desk) -> Vec<Mended> {
     let done = apply_fixes(&desk.place, &look(desk), &mut |_| {});
@@ -69,7 +69,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// As if a file that was made just now had been written to last so long ago.
+/// Sets a file's modification time back.
 fn make_old(path: &Path, ms: i64) {
     let file = File::options().append(true).open(path).unwrap();
     let now = file.metadata().unwrap().modified().unwrap();
@@ -159,7 +159,7 @@ fn many_open_files_are_counted_and_all_are_closed() {
         set_mode(&entry.unwrap().path(), 0o644);
     }
     let findings = found(&desk, "permissions");
-    assert_eq!(findings.len(), 9, "eight by name, the rest by number");
+    assert_eq!(findings.len(), 9, "eight are named, the rest counted");
     assert!(findings[8].what.starts_with("12 more files"), "{}", findings[8].what);
     mended(&desk);
     assert!(found(&desk, "permissions").is_empty());
@@ -184,7 +184,7 @@ fn what_every_office_has_is_made_again() {
     fs::remove_file(desk.place.path.join(".gitignore")).unwrap();
     fs::remove_dir(desk.place.path.join("blobs")).unwrap();
     assert_eq!(found(&desk, "missing").len(), 3);
-    assert_eq!(mended(&desk).len(), 1, "made at once");
+    assert_eq!(mended(&desk).len(), 1, "all made by one fix");
     assert_content(&desk);
     assert_eq!(fs::read_to_string(desk.place.path.join(".gitignore")).unwrap(), "*\n");
     assert_eq!(mode(&desk.place.path.join("blobs")), 0o700);
@@ -212,7 +212,7 @@ fn what_interrupted_commands_left_is_cleared_away_once_nobody_can_want_it() {
     let kept = desk.place.path.join("before-schema-2.db");
     fs::write(&kept, "whole").unwrap();
     set_mode(&kept, 0o600);
-    assert!(!only(&desk, Severity::Note, "copy").fixable, "a copy is its owner's to delete");
+    assert!(!only(&desk, Severity::Note, "copy").fixable, "only its owner may delete a copy");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_place_without_a_folder_is_named() {
 
 // ── Archives ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// An archive whose writer was killed before its record came, an hour ago.
+/// An archive whose writer was killed an hour ago, before it appended the record.
 fn interrupted_archive(desk: &mut Desk) -> Archive {
     desk.send_and_ack("ann", "bob", text("hello"));
     let archive = desk.write_archive();
@@ -259,14 +259,14 @@ fn an_archive_nobody_names_is_removed_when_it_is_old_and_one_that_is_named_never
     let folder = desk.place.path.join("archive");
     make_old(&folder.join(&named.file), 2 * HOUR);
     let orphan = interrupted_archive(&mut desk);
-    // What Poste would never have called so is somebody else's.
+    // Poste never uses this name, so the file belongs to another program.
     fs::write(folder.join("notes.jsonl"), "mine").unwrap();
     set_mode(&folder.join("notes.jsonl"), 0o600);
     make_old(&folder.join("notes.jsonl"), 2 * HOUR);
     let found = only(&desk, Severity::Warning, "orphans");
     assert!(found.what.starts_with("1 archive with "), "{}", found.what);
     let quick = look_with(&desk, Request { quick: true, ..Request::default() });
-    assert_eq!(quick.findings.len(), 1, "it costs no reading of the log");
+    assert_eq!(quick.findings.len(), 1, "a quick look does not read the log");
     assert_eq!(mended(&desk)[0].what, "removed 1 archive that no record names");
     assert_content(&desk);
     assert!(!folder.join(&orphan.file).exists());
@@ -313,7 +313,7 @@ fn an_archive_with_mail_that_the_log_lacks_is_a_problem_and_kept() {
         assert!(!found.fixable && found.what.contains(&archive.file), "{found:?}");
         assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty());
     }
-    // And one that came to hold more between looking and mending.
+    // A file that is changed between finding and fixing is kept too.
     fs::write(&path, &text).unwrap();
     make_old(&path, HOUR + SECOND);
     let report = look(&desk);
@@ -370,7 +370,7 @@ fn a_blob_nobody_names_is_removed_when_it_is_old_and_one_that_is_named_never() {
     }
     assert!(only(&desk, Severity::Warning, "orphans").what.starts_with("1 blob with 8 bytes"));
     let quick = look_with(&desk, Request { quick: true, ..Request::default() });
-    assert!(quick.findings.is_empty(), "it would have to read the log");
+    assert!(quick.findings.is_empty(), "a quick look does not read the log");
     mended(&desk);
     assert_content(&desk);
     assert!(!blobs.has(&orphan));
@@ -405,8 +405,8 @@ fn no_new_record_names_a_copy_that_is_not_there_and_others_are_not_held_up_by_it
     let outcomes = desk.office.submit(&[lacking, plain, sent], &Rules::none()).unwrap();
     let refusal = outcomes[0].verdict.clone().accepted();
     assert!(refused(refusal, Code::Malformed).starts_with("plan.md: its copy is not in the office"));
-    assert!(outcomes[1].position.is_some(), "whoever shares its transaction is stored");
-    assert!(outcomes[2].repeat, "what was stored before is answered as before");
+    assert!(outcomes[1].position.is_some(), "others in its transaction are stored");
+    assert!(outcomes[2].repeat, "a repeat of a stored one gets its answer");
     blobs.put(b"plan").unwrap();
 }
 
@@ -420,7 +420,7 @@ fn damaged_and_missing_blobs_are_problems() {
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is damaged"));
     fs::remove_file(&blob).unwrap();
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("is missing"));
-    assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty(), "that cannot be mended");
+    assert!(apply_fixes(&desk.place, &look(&desk), &mut |_| {}).is_empty(), "it cannot be fixed");
 }
 
 // ── The lock and the write-ahead log ─────────────────────────────────────────────────────────────────────────
@@ -444,7 +444,7 @@ fn whoever_holds_the_lock_for_long_is_named_and_not_waited_for() {
 #[test]
 fn the_name_of_a_dead_process_in_the_lock_is_told_only_when_asked_for() {
     let desk = Desk::with(&["ann"]);
-    // No process has such a number.
+    // No process has such a pid.
     fs::write(desk.place.path.join("write.lock"), "pid 4194999 (poste send)\n").unwrap();
     assert_content(&desk);
     let verbose = look_with(&desk, Request { verbose: true, ..Request::default() });
@@ -462,7 +462,7 @@ fn a_write_ahead_log_that_a_reader_keeps_from_being_emptied_is_told() {
     }
     assert_eq!(found(&desk, "wal").len(), 1);
     let tried = apply_fixes(&desk.place, &look(&desk), &mut |_| {});
-    assert!(tried[0].failed.is_some(), "the reader is still there: {tried:?}");
+    assert!(tried[0].failed.is_some(), "the reader is still open: {tried:?}");
     reader.execute_batch("COMMIT").unwrap();
     mended(&desk);
     assert_content(&desk);
@@ -489,7 +489,7 @@ fn a_database_damaged_in_any_way_is_a_problem_and_never_a_panic() {
     let pages = whole.len() / 4096;
     for cut in [1, 50, 100, 4096, 4097, whole.len() / 2, whole.len() - 1] {
         fs::write(&database, &whole[..cut]).unwrap();
-        assert!(look(&desk).count(Severity::Problem) > 0, "cut at {cut}");
+        assert!(look(&desk).count(Severity::Problem) > 0, "truncated to {cut} bytes");
     }
     for page in 0..pages {
         let mut damaged = whole.clone();
@@ -546,7 +546,7 @@ fn a_log_that_ends_before_the_bell_has_lost_records() {
     Connection::open(&database).unwrap().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     desk.send("ann", "bob", "message");
     assert_content(&desk);
-    // Somebody copies the database without its write-ahead log.
+    // A copy of the database without its write-ahead log.
     let copy = fs::read(&database).unwrap();
     for name in ["office.db", "office.db-wal", "office.db-shm"] {
         fs::remove_file(desk.place.path.join(name)).unwrap();
@@ -563,7 +563,7 @@ fn what_a_newer_program_asks_is_told_as_upgrade() {
     let mut desk = Desk::with(&["ann"]);
     desk.leave_unverified();
     tamper(&desk, "PRAGMA user_version = 2");
-    assert_eq!(found(&desk, "version")[0].severity, Severity::Note, "it may be used");
+    assert_eq!(found(&desk, "version")[0].severity, Severity::Note, "it can still be used");
     tamper(&desk, "UPDATE meta SET value = 2 WHERE key = 'min_writer'");
     assert!(found(&desk, "version")[0].meaning.contains("can read it"));
     tamper(&desk, "UPDATE meta SET value = 2 WHERE key = 'min_reader'; DROP TABLE deliveries");
@@ -578,7 +578,7 @@ fn tables_that_are_not_what_the_log_folds_to_are_a_problem() {
     tamper(&desk, "UPDATE agents SET registered_at = registered_at - 1 WHERE name = 'bob'");
     assert!(only(&desk, Severity::Problem, "unsound").what.contains("table agents"));
     let quick = look_with(&desk, Request { quick: true, ..Request::default() });
-    assert!(quick.count(Severity::Problem) == 0, "only the whole log tells");
+    assert!(quick.count(Severity::Problem) == 0, "only a fold of the whole log finds it");
 }
 
 // ── Clock and policy ─────────────────────────────────────────────────────────────────────────────────────────
@@ -623,10 +623,10 @@ fn an_agent_with_mail_that_does_nothing_is_silent_until_it_is_heard() {
     let findings = found(&desk, "silent");
     let severities: Vec<_> = findings.iter().map(|finding| (finding.severity, &finding.what[..3])).collect();
     assert_eq!(severities, [(Severity::Warning, "bob"), (Severity::Note, "eve")], "people may sleep");
-    assert_eq!(overdue_silent(&desk), [("bob".to_owned(), 1), ("eve".to_owned(), 1)], "overdue says the same");
+    assert_eq!(overdue_silent(&desk), [("bob".to_owned(), 1), ("eve".to_owned(), 1)], "poste overdue agrees");
 }
 
-/// Who is silent by `poste overdue`, and how much waits for each.
+/// The silent agents of `poste overdue`, and how much mail each has.
 fn overdue_silent(desk: &Desk) -> Vec<(String, u64)> {
     let patience = views::Patience { unclaimed_ms: HOUR, lease_ms: MINUTE };
     let silent = views::overdue(desk.office.store(), patience, desk.now()).unwrap().silent;
@@ -643,7 +643,7 @@ fn mail_that_is_not_ready_makes_nobody_silent() {
     assert_content(&desk);
     assert_eq!(overdue_silent(&desk), []);
     desk.pass(HOUR + MINUTE);
-    // Since the tick that made it ready, not since it was sent.
+    // The wait counts from the tick that made it ready, not from the send.
     assert!(only(&desk, Severity::Warning, "silent").what.ends_with("waited for 1h 1m"));
 }
 
@@ -682,7 +682,7 @@ fn a_lease_that_is_over_and_not_recorded_is_recorded() {
     assert!(done.len() == 1 && done[0].failed.is_none(), "{done:#?}");
     assert_eq!(desk.state(number), State::Pending);
     let told = Action::Ring { message: desk.last_message(), address: "ann".parse().unwrap() };
-    assert_eq!(actions, [told], "ann is to be rung for what expired");
+    assert_eq!(actions, [told], "ann is rung for the notice");
     assert_content(&desk);
 }
 
@@ -726,7 +726,7 @@ fn names_that_something_else_has_taken_are_told_with_advice() {
     make_pipe(&desk.place.path.join("bell"));
     fs::create_dir(desk.place.path.join("write.lock")).unwrap();
     set_mode(&desk.place.path.join("write.lock"), 0o700);
-    // Nobody ever writes into that pipe: whoever waited for it would wait for ever.
+    // No process ever writes to that pipe, so reading from it would block for ever.
     let findings = found(&desk, "shape");
     assert_eq!(findings.len(), 2, "{findings:?}");
     assert!(findings.iter().all(|finding| finding.advice.is_some() && finding.command.is_some()));

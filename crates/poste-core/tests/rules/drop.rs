@@ -1,4 +1,4 @@
-//! Dropping: nobody wants to hear of a bad end any more.
+//! Dropping dead letters.
 
 use poste_core::fold::Code;
 use poste_core::log::{Drop, Intent};
@@ -27,7 +27,7 @@ fn the_sender_or_a_human_may_drop_and_nobody_else() {
         let (mut desk, number) = failed();
         assert_eq!(accepted(desk.drop_bad(who, number)), 1);
         assert_eq!(dropped_at(&desk, number), Some(desk.now()));
-        assert_eq!(desk.state(number), State::Failed, "it ended as it ended");
+        assert_eq!(desk.state(number), State::Failed, "its state is kept");
     }
     let (mut desk, number) = failed();
     for who in ["bob", "cy"] {
@@ -78,7 +78,7 @@ fn what_was_dropped_can_be_retried_and_dropped_again_when_it_ends_badly_again() 
     let (mut desk, number) = failed();
     accepted(desk.drop_bad("lead", number));
     accepted(desk.retry("lead", number));
-    assert_eq!(dropped_at(&desk, number), None, "somebody wants it after all");
+    assert_eq!(dropped_at(&desk, number), None, "a retry undoes the drop");
     let token = accepted(desk.claim("bob", number));
     let fail =
         Intent::Fail(poste_core::log::Fail { message: number, token: Some(token), retry: false, delay_ms: None });

@@ -1,4 +1,4 @@
-//! Short words for how things end: close, drop, archive, redact; and for looking into every file of the folder.
+//! Helpers to close, drop, archive and redact, and to search every file of the folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,24 +30,24 @@ impl Desk {
         self.say(who, Intent::Redact(redact), Some(text("it should not have been said"))).map(touched)
     }
 
-    /// Redacts the words of a message, as a human who may.
+    /// Redacts the content of a message.
     pub fn redact_message(&mut self, who: &str, message: MessageNo) {
         let position = self.position(message);
         accepted(self.redact(who, &[position]));
     }
 
-    /// Where a message stands in the log, archived or not.
+    /// The position of a message in the log, archived or not.
     pub fn position(&self, message: MessageNo) -> Position {
         let tables = self.office.store().tables().expect("the tables load");
         tables.position_of(message).expect("messages can be read").expect("the message is there")
     }
 
-    /// Everything that is finished by now.
+    /// All conversations that are finished now.
     pub fn finished(&self) -> ArchiveBatch {
         views::finished(self.office.store(), self.now(), MessageNo(1)).expect("conversations can be read")
     }
 
-    /// Writes what is finished to a file, for a record that may follow.
+    /// Writes the finished conversations to a file, without its record.
     pub fn write_archive(&self) -> Archive {
         self.office.write_archive(&self.finished()).expect("the archive is written")
     }
@@ -56,21 +56,22 @@ impl Desk {
         self.ask(who, Intent::Archive(archive.clone())).map(touched)
     }
 
-    /// Archives whatever is finished.
+    /// Archives all finished conversations.
     pub fn archive(&mut self, who: &str) -> Archive {
         let archive = self.write_archive();
         accepted(self.propose_archive(who, &archive));
         archive
     }
 
-    /// Sends to somebody who takes note at once: a finished conversation.
+    /// Sends, and acknowledges at once: a finished conversation.
     pub fn send_and_ack(&mut self, from: &str, to: &str, content: Content) -> MessageNo {
         let number = self.send_saying(from, letter(to, "message"), content);
         accepted(self.ack(to, number));
         number
     }
 
-    /// Many finished conversations at once; their numbers. One commit, and no look at the tables in between.
+    /// Many finished conversations in one commit; their numbers. Faster, because the tables are not compared in
+    /// between.
     pub fn send_and_ack_many(
         &mut self,
         from: &str,
@@ -95,7 +96,7 @@ impl Desk {
     pub fn send_saying(&mut self, from: &str, letter: Send, content: Content) -> MessageNo {
         match accepted(self.say(from, Intent::Send(letter), Some(content))) {
             Effect::Sent(sent) => sent.number,
-            other => panic!("a send came to {other:?}"),
+            other => panic!("unexpected effect: {other:?}"),
         }
     }
 
@@ -103,7 +104,7 @@ impl Desk {
         self.register(name, Register { lead: Some(lead.parse().expect("a name")), ..agent() });
     }
 
-    /// What every view of messages says, except where they are kept and as of when.
+    /// The output of every view of these messages, except for where they are kept and as of when.
     pub fn all_views(&self, numbers: impl IntoIterator<Item = MessageNo>) -> Value {
         let store = self.office.store();
         let messages: Vec<Value> = numbers
@@ -131,13 +132,13 @@ impl Desk {
         json!(messages)
     }
 
-    /// The log in sentences, up to a record.
+    /// The timeline of the log up to a record.
     pub fn timeline_to(&self, last: Position) -> Value {
         let count = usize::try_from(last.0).expect("a small log");
-        json!(views::timeline(self.office.store(), Position(0), count).expect("the log can be told"))
+        json!(views::timeline(self.office.store(), Position(0), count).expect("the timeline can be read"))
     }
 
-    /// Files of the office folder in which a marker stands, in any form in which words are ever written.
+    /// Files of the office folder that contain a marker, in any of the encodings in which content is written.
     pub fn files_with(&self, marker: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for file in all_files(&self.place.path) {
@@ -152,7 +153,7 @@ impl Desk {
 
     #[track_caller]
     pub fn assert_nowhere(&self, marker: &str) {
-        assert_eq!(self.files_with(marker), Vec::<PathBuf>::new(), "{marker} is still somewhere");
+        assert_eq!(self.files_with(marker), Vec::<PathBuf>::new(), "{marker} is still in a file");
     }
 
     pub fn archive_path(&self, file: &str) -> PathBuf {
@@ -188,7 +189,7 @@ fn all_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// As text, as UTF-16, and as base64 at each of the three places a byte can have in it. Each form is ASCII.
+/// As text, as UTF-16, and as base64 at each of its three alignments. Each form is ASCII.
 fn forms_of(marker: &str) -> Vec<String> {
     let wide = marker.chars().flat_map(|char| [char, '\0']).collect();
     let mut forms = vec![marker.to_owned(), wide];
@@ -196,14 +197,14 @@ fn forms_of(marker: &str) -> Vec<String> {
         let mut bytes = vec![0; before];
         bytes.extend_from_slice(marker.as_bytes());
         let encoded = BASE64.encode(&bytes);
-        // The first and the last group also depend on what stands around the marker.
+        // The first and the last group also depend on the bytes around the marker.
         let start = if before == 0 { 0 } else { 4 };
         forms.push(encoded[start..encoded.len() - 4].to_owned());
     }
     forms
 }
 
-/// Asserts that two answers of the views are equal, and says where they part.
+/// Asserts that two answers of the views are equal, and shows the lines that differ.
 #[track_caller]
 pub fn assert_same(before: &Value, after: &Value) {
     if before != after {

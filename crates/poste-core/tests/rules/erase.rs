@@ -1,4 +1,4 @@
-//! Erasing: after it, a search through every byte of the folder finds nothing of what was redacted.
+//! Erasing: afterwards, a search through every byte of the folder finds no redacted content.
 
 use std::fs;
 use std::time::Duration;
@@ -67,21 +67,22 @@ fn words_are_gone_from_every_file_also_when_much_was_written_before_and_after_th
     desk.send_and_ack_many("lead", "bob", (0..300).map(some));
     let number = desk.send_saying("lead", letter("bob", "directive"), secret());
     desk.send_and_ack_many("cy", "bob", (0..300).map(some));
-    assert!(!desk.files_with(MARKER).is_empty(), "the search would find them");
+    assert!(!desk.files_with(MARKER).is_empty(), "the search finds it before");
     desk.redact_message("lead", number);
-    assert!(!desk.files_with(MARKER).is_empty(), "the record alone takes them out of the tables only");
+    assert!(!desk.files_with(MARKER).is_empty(), "the record alone erases it from the tables only");
     assert_eq!(desk.problems().len(), 1);
     assert!(desk.problems()[0].contains("is not erased from every file yet"));
     desk.office.erase().expect("it is erased");
     desk.assert_nowhere(MARKER);
-    assert!(!desk.files_with(OTHER).is_empty(), "and everything else is there");
+    assert!(!desk.files_with(OTHER).is_empty(), "all other content is kept");
     desk.verify();
 }
 
 #[test]
 fn they_are_gone_from_the_wal_and_from_free_pages() {
     let mut desk = desk();
-    // Checkpointed into the database, then again in the WAL by a page that changed, then deleted into free pages.
+    // The content is checkpointed into the database, written to the WAL again with a changed page, and then deleted,
+    // which leaves it in free pages.
     let numbers: Vec<MessageNo> =
         (0..40).map(|_| desk.send_saying("lead", letter("bob", "message"), secret())).collect();
     let conn = desk.office.store().conn();
@@ -154,7 +155,7 @@ fn what_a_redacted_message_had_attached_goes_with_it_and_stays_away() {
     desk.redact_message("lead", MessageNo(1));
     assert_eq!(desk.office.erase().expect("it is erased").blobs, 1);
     desk.assert_nowhere(MARKER);
-    // Whoever sends it again attaches it again first.
+    // A second send of it attaches the file again first.
     attached(&desk, MARKER.as_bytes(), ArtifactState::Attached);
     assert!(desk.outcome(&send).repeat);
     desk.assert_nowhere(MARKER);
@@ -185,7 +186,7 @@ fn a_record_that_only_mentions_the_digest_does_not_keep_the_copy() {
     let artifact = attached(&desk, MARKER.as_bytes(), ArtifactState::Attached);
     let digest = artifact.digest.expect("it has one");
     let first = send_with(&mut desk, "lead", artifact);
-    // One that looked at the same file, and one that names a conversation after it.
+    // One record only notes the same file, the other names a conversation after its digest.
     let present = attached(&desk, MARKER.as_bytes(), ArtifactState::Present);
     send_with(&mut desk, "bob", present);
     let label = digest.to_string().parse().expect("a digest is a label");
@@ -252,12 +253,12 @@ fn what_was_redacted_first_is_archived_without_its_words() {
 fn files_of_the_dead_and_caches_are_erased_too() {
     let mut desk = desk();
     let number = desk.send_and_ack("lead", "bob", secret());
-    let orphan = desk.write_archive(); // whoever wrote it died before its record
+    let orphan = desk.write_archive(); // its writer died before appending the record
     let path = desk.place.path.clone();
     for leftover in ["archive/tmp-0", "blobs/tmp-0", "search.db", "search.db-wal", "before-schema-1.db"] {
         fs::write(path.join(leftover), format!("…{MARKER}…")).expect("a leftover");
     }
-    // The office goes on; the record of the redaction is as good as any other.
+    // More records follow the orphan; the redaction is one.
     desk.redact_message("lead", number);
     desk.office.erase().expect("it is erased");
     desk.assert_nowhere(MARKER);
@@ -290,10 +291,10 @@ fn words_read_before_they_were_erased_do_not_come_back_with_a_file() {
     desk.redact_message("lead", number);
     desk.office.erase().expect("it is erased");
     let archive = desk.office.write_archive(&batch).expect("it is written");
-    desk.assert_nowhere(MARKER); // and whoever wrote it may die here
+    desk.assert_nowhere(MARKER); // and its writer may die here
     refused(desk.propose_archive("lead", &archive), poste_core::fold::Code::NotFinished);
     desk.office.discard_archive(&archive).expect("it is taken back");
-    desk.office.discard_archive(&archive).expect("also twice");
+    desk.office.discard_archive(&archive).expect("discarding it twice is fine");
 }
 
 #[test]
@@ -325,7 +326,7 @@ fn a_copy_that_was_erased_while_its_message_waited_is_asked_for_again() {
     let mut desk = desk();
     let artifact = attached(&desk, b"a file of somebody else too", ArtifactState::Attached);
     let blobs = desk.office.store().blobs().expect("a folder").clone();
-    blobs.remove(&artifact.digest.expect("it has one")).expect("an erasing came first");
+    blobs.remove(&artifact.digest.expect("it has one")).expect("an erasure came first");
     let letter = Send { artifacts: vec![artifact], ..letter("bob", "message") };
     let send = desk.proposal("lead", Intent::Send(letter), Some(text("see the file")));
     let refusal = desk.outcome(&send).verdict.accepted().expect_err("a message without its file is not stored");
@@ -367,7 +368,7 @@ fn erasing_with_nothing_to_erase_does_nothing() {
 
 // ── Interrupted ──────────────────────────────────────────────────────────────────────────────────────────────
 
-/// An office with words to erase in every place there is.
+/// An office with content to erase in every kind of file.
 fn full_of_it() -> Desk {
     let mut desk = desk();
     let numbers = [desk.send_and_ack("lead", "bob", secret()), desk.send_and_ack("lead", "bob", large_secret())];
@@ -382,9 +383,9 @@ fn full_of_it() -> Desk {
     desk
 }
 
-/// After an interruption `verify` says that it is not over, and the next erasing finishes it.
+/// After an interruption `verify` reports the unfinished erasure, and the next one completes it.
 fn is_finished_later(mut desk: Desk) {
-    assert!(!desk.files_with(MARKER).is_empty(), "the interruption came too late to show anything");
+    assert!(!desk.files_with(MARKER).is_empty(), "the interruption came after the erasure");
     assert!(desk.problems().iter().any(|problem| problem.contains("not erased from every file yet")));
     desk.office = desk.place.open().expect("it opens");
     desk.office.erase().expect("it is erased");
@@ -411,11 +412,11 @@ fn interrupted_at_the_archives() {
     let file = fs::read_dir(desk.place.path.join("archive")).expect("a folder").next().expect("a file").expect("one");
     let aside = desk.folder.path().join("aside");
     fs::rename(file.path(), &aside).expect("the archive cannot be opened");
-    fs::create_dir(file.path()).expect("what has its name cannot be read");
+    fs::create_dir(file.path()).expect("a folder takes its place");
     assert!(matches!(desk.office.erase(), Err(Error::Io { .. })));
-    desk.assert_nowhere(MARKER); // everywhere else it is erased
-    fs::remove_dir(file.path()).expect("the way is free");
-    // Killed while it rewrote the file: the old one stands, and half of a new one.
+    desk.assert_nowhere(MARKER); // it is erased from all other files
+    fs::remove_dir(file.path()).expect("the folder is removed");
+    // Killed while rewriting the file: the old one is left, and half of the new one.
     let whole = fs::read(&aside).expect("the archive");
     fs::write(desk.archive_path("tmp-half"), &whole[..whole.len() / 2]).expect("half of it");
     fs::rename(&aside, file.path()).expect("it can be opened again");
@@ -443,7 +444,7 @@ fn interrupted_by_a_reader_of_old_pages() {
         .store()
         .read(|conn| {
             let _: u64 = conn.query_row("SELECT count(*) FROM log", [], |row| row.get(0))?;
-            // Whoever reads keeps the pages it sees alive: the WAL cannot be emptied under it.
+            // A reader keeps the pages it sees in use, so the WAL cannot be emptied.
             assert!(matches!(desk.office.erase(), Err(Error::Busy { .. })));
             Ok(())
         })
@@ -484,7 +485,7 @@ fn a_missing_archive_keeps_no_other_place_from_being_erased() {
     assert_eq!(erased.missing_archives, [file.file_name().into_string().expect("a name")]);
     desk.assert_nowhere(MARKER);
     assert_eq!(desk.office.erase().expect("there is nothing left to do"), poste_core::store::Erased::default());
-    // It comes back, out of a copy of the folder.
+    // The file comes back from a copy of the folder.
     fs::rename(&aside, file.path()).expect("the archive");
     assert!(desk.problems().iter().any(|problem| problem.contains("still archived")), "{:?}", desk.problems());
     assert_eq!(desk.office.erase_all().expect("it is erased there too").archives, 1);
@@ -503,7 +504,7 @@ fn a_redacted_blob_that_comes_back_belongs_to_nobody() {
     desk.office.erase().expect("it is erased");
     refused(desk.say("lead", Intent::Send(letter("nobody", "message")), Some(large_secret())), Code::UnknownAgent);
     desk.assert_nowhere(MARKER);
-    // Somebody who was to be refused died after it was written.
+    // A writer died after storing the blob, before its proposal was refused.
     fs::rename(&aside, blob.path()).expect("the blob");
     assert!(views::named_blobs(desk.office.store(), Position(0), |_| {}).expect("the log").is_empty());
     desk.office.erase_all().expect("it is erased again");

@@ -1,4 +1,4 @@
-//! Gates: what they say is recorded under the claim they were run under, or not at all.
+//! Gates: their results are recorded under the claim for which they ran, or not at all.
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::limits;
@@ -41,7 +41,7 @@ fn a_passed_gate_is_a_step_and_the_claim_goes_on() {
     assert_eq!(desk.history(number), [Event::Claimed, Event::GatePassed]);
     let after = desk.track(number);
     assert_eq!((after.state, after.lease_until, after.token), (State::Claimed, before.lease_until, Some(token)));
-    assert_eq!(after.since, before.since, "it has been claimed since it was claimed");
+    assert_eq!(after.since, before.since, "the time of the claim is kept");
     accepted(desk.done_with("bob", number, Some(token)));
 }
 
@@ -102,7 +102,7 @@ fn a_result_after_the_lease_is_refused() {
         refused(say(&mut desk, "bob", result(number, token, &[passed])), Code::LeaseLost);
     }
     assert_eq!(desk.history(number).last(), Some(&Event::LeaseExpired));
-    // And one of a claim that was given back.
+    // The result of a released claim.
     let token = {
         desk.pass(HOUR);
         accepted(desk.claim("bob", number))

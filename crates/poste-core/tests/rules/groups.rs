@@ -26,7 +26,7 @@ fn a_group_gets_one_delivery_that_any_member_may_claim() {
 
             refused(desk.claim("dan", sent.number), Code::NotRecipient);
             accepted(desk.claim(taker, sent.number));
-            assert_eq!([desk.news("bob"), desk.news("cid")], [vec![], vec![]], "what one took is no news to the other");
+            assert_eq!([desk.news("bob"), desk.news("cid")], [vec![], vec![]], "claimed mail is no longer news");
             accepted(desk.done(taker, sent.number));
             assert_eq!(desk.delivery(sent.number).holder.unwrap(), taker);
         }
@@ -53,10 +53,10 @@ fn who_is_a_member_is_asked_when_claiming_and_not_when_sending() {
     desk.register("bob", with_role("dev"));
     let number = desk.send("ann", "role:dev", "directive");
     desk.register("cid", with_role("dev"));
-    assert_eq!(desk.news("cid"), [number], "who joined later may take it");
+    assert_eq!(desk.news("cid"), [number], "a later member may claim it");
     desk.register("bob", update(with_role("ops")));
     refused(desk.claim("bob", number), Code::NotRecipient);
-    assert_eq!(desk.news("bob"), [], "who left may not");
+    assert_eq!(desk.news("bob"), [], "a former member may not");
     accepted(desk.claim("cid", number));
 }
 
@@ -173,7 +173,7 @@ fn a_message_may_go_to_an_agent_and_to_its_group_as_two_deliveries() {
     assert_eq!(
         desk.states(number),
         [("bob".to_owned(), State::Done), ("role:dev".to_owned(), State::Pending)],
-        "the own one first"
+        "the agent's own delivery comes first"
     );
     accepted(desk.done("cid", number));
 }

@@ -1,4 +1,4 @@
-//! Rules that tell people of mail: one holder, a cursor that only moves on, and dead letters of their own.
+//! Rules that notify people of mail: one holder, a cursor that only moves forward, and dead letters of their own.
 
 use poste_core::fold::{Code, Effect, Handling};
 use poste_core::log::{HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, Intent, Send, Settling};
@@ -33,7 +33,7 @@ fn settle(name: &str, message: MessageNo, how: Settling, token: Option<Position>
 }
 
 fn taken(effect: Effect) -> Handling {
-    let Effect::Handling(handling) = effect else { panic!("taking a rule came to {effect:?}") };
+    let Effect::Handling(handling) = effect else { panic!("unexpected effect: {effect:?}") };
     handling
 }
 
@@ -50,7 +50,7 @@ fn one_holder_at_a_time_who_may_stay() {
     let mut desk = Desk::with(&["one", "other"]);
     let first = taken(accepted(desk.ask("one", take("pager", None))));
     refused(desk.ask("other", take("pager", None)), Code::RuleHeld);
-    // Two processes may speak under one name: the token tells them apart.
+    // Two processes may act as one agent: the token tells them apart.
     refused(desk.ask("one", take("pager", None)), Code::RuleHeld);
     refused(desk.ask("other", take("pager", Some(first.token))), Code::LeaseLost);
     desk.clock.pass(50 * SECOND);
@@ -107,7 +107,7 @@ fn a_cursor_only_moves_on_and_stays_when_the_holder_goes() {
     refused(desk.ask("one", cursor("pager", token, Position(end.0 - 1))), Code::NothingToDo);
     desk.clock.pass(2 * MINUTE);
     refused(desk.ask("one", cursor("pager", token, head(&desk))), Code::LeaseLost);
-    // Whoever comes next goes on there, whatever the first take would have begun with.
+    // The next holder continues there, whatever start its own take names.
     let again = HandlerTake { rule: rule("pager"), lease_ms: MINUTE, token: None, from: Some(Position(0)) };
     assert_eq!(taken(accepted(desk.ask("other", Intent::HandlerTake(again)))).cursor, end);
     assert_eq!(seen_to(&desk, "pager"), end);
@@ -138,7 +138,7 @@ fn what_could_not_be_told_is_kept_until_it_is_told_or_dropped() {
     accepted(desk.ask("one", dead("pager", token, later, 3)));
     let untold = |desk: &Desk| views::untold(desk.office.store(), Some(&rule("pager")), 10).unwrap().0;
     assert_eq!(untold(&desk).iter().map(|untold| untold.message).collect::<Vec<_>>(), [number, later]);
-    // Tried again in vain: one row, with what was tried last.
+    // Another failed try: still one row, with the latest attempts.
     accepted(desk.ask("one", dead("pager", token, number, 4)));
     assert_eq!(untold(&desk).iter().map(|untold| untold.attempts).collect::<Vec<_>>(), [4, 3]);
     refused(desk.ask("one", settle("pager", number, Settling::Sent, None)), Code::Malformed);
@@ -180,7 +180,7 @@ fn a_repeated_take_is_told_what_it_took() {
     let token = taken(first.verdict.accepted().unwrap()).token;
     accepted(desk.ask("one", release("pager", token)));
     let over = desk.office.propose(&proposal, &Rules::none()).unwrap();
-    assert_eq!(over.verdict.accepted().unwrap(), Effect::Noted, "it was taken then, and is over");
+    assert_eq!(over.verdict.accepted().unwrap(), Effect::Noted, "the lease it took has ended");
 }
 
 #[test]

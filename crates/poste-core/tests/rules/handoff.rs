@@ -1,4 +1,4 @@
-//! Handoffs: nobody takes one without having checked it, and nothing else makes it look taken.
+//! Handoffs: accepting one requires its checks, and nothing else makes it look accepted.
 
 use poste_core::fold::{Code, Effect, Sent, Verdict};
 use poste_core::log::{
@@ -11,7 +11,7 @@ use poste_core::{MessageNo, limits};
 
 use crate::common::*;
 
-/// A handoff with some checks and commands, and no file.
+/// A handoff with some checks and commands, without files.
 fn offer(to: &str, checks: u32, verifies: u32) -> HandoffCreate {
     let mail = Send { wants_response: Some(true), respond_by: after(DAY), ..letter(to, "handoff_request") };
     HandoffCreate { mail, worktree: None, checks, verifies }
@@ -21,7 +21,7 @@ fn answer(message: MessageNo, kind: &str) -> Send {
     Send { kind: kind.parse().expect("a type"), ..answer_and_finish(message) }
 }
 
-/// An acceptance with these checks made, and a result for each command.
+/// An acceptance with these checks made and these command results.
 fn acceptance(message: MessageNo, checked: &[u32], verified: &[bool]) -> HandoffAccept {
     let result = |ok: &bool| Verified { ok: *ok, exit_code: Some(i32::from(!ok)), duration_ms: 5 };
     HandoffAccept {
@@ -147,7 +147,7 @@ fn every_check_must_be_made_and_every_command_succeed() {
         let why = refused(desk.accept("bob", acceptance(number, checked, verified)), Code::Unverified);
         assert!(why.contains(words), "{why}");
         let overridden = HandoffAccept { overridden: true, ..acceptance(number, checked, verified) };
-        refused(desk.ask("bob", Intent::HandoffAccept(overridden)), Code::Malformed); // no reason
+        refused(desk.ask("bob", Intent::HandoffAccept(overridden)), Code::Malformed); // without a reason
     }
     for marks in [&[3][..], &[0], &[1, 1]] {
         let accept = HandoffAccept { overridden: true, ..acceptance(number, marks, &[]) };
@@ -193,7 +193,7 @@ fn a_withdrawn_handoff_goes_back_and_its_receiver_hears_of_it() {
     assert_eq!(desk.handoff(number).state, HandoffState::Withdrawn);
     let delivery = desk.delivery(number);
     assert_eq!((delivery.state, delivery.reason), (State::Returned, Some(EndReason::Withdrawn)));
-    assert!(delivery.dropped_at.is_some(), "it ended as its sender wanted it: no dead letter");
+    assert!(delivery.dropped_at.is_some(), "a withdrawn handoff is not a dead letter");
     assert_eq!(desk.told_of(number), [("bob".to_owned(), Notice::Withdrawn)]);
     refused(desk.accept("bob", acceptance(number, &[], &[])), Code::Ended);
     refused(desk.withdraw("ann", number), Code::Ended);
@@ -303,7 +303,7 @@ fn work_of_somebody_who_retired_can_be_taken_over() {
     accepted(desk.retire("boss", "ann"));
     refused(desk.post("bob", answer_to(number)), Code::Retired);
     let told = accepted(desk.accept("bob", acceptance(number, &[], &[])));
-    assert_eq!(told.deliveries, [], "there is nobody to tell");
+    assert_eq!(told.deliveries, [], "no active agent to notify");
     assert_eq!(desk.handoff(number).state, HandoffState::Accepted);
 }
 
@@ -390,7 +390,7 @@ fn a_handoff_outlives_the_archiving_and_the_redacting_of_its_words() {
     accepted(desk.ack("ann", told));
     let withdrawn = desk.offered("ann", "bob", 0, 0);
     accepted(desk.withdraw("ann", withdrawn));
-    let notice = desk.notices().pop().expect("bob was told").number;
+    let notice = desk.notices().pop().expect("bob was notified").number;
     accepted(desk.ack("bob", notice));
     desk.archive("ann");
     assert_eq!(desk.handoff(number).state, HandoffState::Accepted);

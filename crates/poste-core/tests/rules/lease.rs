@@ -1,4 +1,4 @@
-//! Claims: tokens, sessions, and what becomes of a result whose lease is gone.
+//! Claims: tokens, sessions, and results that arrive after the lease has ended.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{Claim, Extend, Intent, Send};
@@ -7,7 +7,7 @@ use poste_core::{MessageNo, Position, views};
 
 use crate::common::*;
 
-/// An office with two who may take what ann sends to their role.
+/// An office with two members of the role that ann sends to.
 fn desk_with_group() -> Desk {
     let mut desk = Desk::with(&["ann"]);
     desk.register("bob", with_role("dev"));
@@ -15,12 +15,12 @@ fn desk_with_group() -> Desk {
     desk
 }
 
-/// A lease runs out and the message waits to be claimed again; the token that is worth nothing now.
+/// Lets a lease expire, until the message can be claimed again; the invalid token.
 fn lose_lease(desk: &mut Desk, holder: &str, number: MessageNo) -> Position {
     let token = accepted(desk.claim(holder, number));
     desk.pass(LEASE);
     desk.pass(HOUR);
-    assert!(desk.delivery(number).ready, "it waits to be claimed again");
+    assert!(desk.delivery(number).ready, "it can be claimed again");
     token
 }
 
@@ -66,7 +66,7 @@ fn an_extended_lease_counts_from_now() {
     let token = accepted(desk.claim("bob", number));
     desk.pass(9 * MINUTE);
     let effect = accepted(desk.extend("bob", number, Some(token)));
-    assert_eq!(claimed(effect).token, token, "the token stays");
+    assert_eq!(claimed(effect).token, token, "the token is kept");
     assert_eq!(desk.delivery(number).lease_until, Some(desk.now().plus_ms(LEASE)));
     desk.pass(LEASE - 1);
     assert_eq!(desk.state(number), State::Claimed);
@@ -132,7 +132,7 @@ fn a_claim_of_one_session_is_not_the_claim_of_another() {
         assert!(why.contains("held by bob in session 1"), "{why}");
     }
     accepted(desk.done_with("bob/2", number, Some(token)));
-    assert_eq!(desk.state(number), State::Done, "the token is worth more than the session");
+    assert_eq!(desk.state(number), State::Done, "the token counts more than the session");
 }
 
 #[test]
@@ -219,8 +219,8 @@ fn a_result_with_a_lost_lease_is_kept_as_late_and_changes_nothing() {
 
     accepted(desk.done_with("cid", number, Some(held)));
     let track = desk.track(number);
-    assert_eq!(track.result.unwrap().by, "cid", "the holder's result is the result");
-    assert_eq!(track.late.len(), 1, "the late one stays");
+    assert_eq!(track.result.unwrap().by, "cid", "the holder's result counts");
+    assert_eq!(track.late.len(), 1, "the late result is kept");
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_claim_of_types_takes_the_best_of_them_and_leaves_the_rest() {
     let shared = desk.send("cy", "role:coder", "directive");
     let question = desk.send("ann", "bob", "question");
     let both = ["directive", "question"];
-    refused(taken(&mut desk, "cy", of_types(&both, 9)), Code::NothingToClaim); // its own is not for it
+    refused(taken(&mut desk, "cy", of_types(&both, 9)), Code::NothingToClaim); // an agent cannot claim its own mail
     let why = refused(taken(&mut desk, "bob", of_types(&["proposal"], 1)), Code::NothingToClaim);
     assert_eq!(why, "nothing of that type to claim for bob");
     assert_eq!(accepted(taken(&mut desk, "bob", of_types(&["directive"], 1))), [first]);

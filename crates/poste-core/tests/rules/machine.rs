@@ -1,4 +1,4 @@
-//! Which machine a record came from, and by which surface.
+//! The machine and the surface that a record came from.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn an_office_keeps_its_machine_id() {
     }
     desk.leave_unverified();
     fs::rename(&desk.place.path, &moved).unwrap();
-    assert_eq!(place(&desk, moved).open().unwrap().machine().unwrap(), &machine, "it is the same folder still");
+    assert_eq!(place(&desk, moved).open().unwrap().machine().unwrap(), &machine, "it is still the same folder");
 }
 
 #[test]
@@ -124,5 +124,5 @@ fn a_repeat_by_another_way_is_the_same_proposal() {
         views::track(desk.office.store(), poste_core::MessageNo(1), desk.office.now().unwrap()).unwrap().unwrap();
     let origin = track.origin.unwrap();
     assert_eq!((origin.via, &origin.machine), (Via::Cli, desk.office.machine().unwrap()));
-    assert_eq!(origin.text(), "", "people are not told of what goes without saying");
+    assert_eq!(origin.text(), "", "the default origin is not printed");
 }

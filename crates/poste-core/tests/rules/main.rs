@@ -1,7 +1,7 @@
 //! The rules of an office, one test a sentence, against a real office folder.
 //!
-//! Every refusal in every test is checked to have changed no table, and every office is verified against its own
-//! log when its test is over; see [`common::Desk`].
+//! Every refusal in every test is checked to have changed no table, and every office is verified against its own log at
+//! the end of its test; see [`common::Desk`].
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod actions;

@@ -1,4 +1,4 @@
-//! What `wait` returns: mail that can be taken and is new, and claims nothing.
+//! What `wait` returns: new mail that can be claimed. It claims nothing.
 
 use poste_core::fold::Effect;
 use poste_core::log::Send;
@@ -12,7 +12,7 @@ fn news_is_what_was_not_yet_shown_to_this_session() {
     let [first, second] = [(); 2].map(|()| desk.send("ann", "bob", "message"));
     accepted(desk.shown("bob/1", first));
     assert_eq!(desk.news("bob/1"), [second]);
-    assert_eq!(desk.news("bob/2"), [first, second], "a new session has seen nothing");
+    assert_eq!(desk.news("bob/2"), [first, second], "a new session was shown nothing");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_message_that_came_by_two_addresses_is_no_news_once_it_was_shown() {
     let number = desk.send("ann", "bob role:dev", "message");
     assert_eq!(desk.news("bob/1"), [number]);
     accepted(desk.shown("bob/1", number));
-    assert_eq!(desk.news("bob/1"), [], "or a waiting agent would be given it for ever");
+    assert_eq!(desk.news("bob/1"), [], "or wait would return it for ever");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn after_a_cursor_comes_also_what_became_ready_later() {
     assert_eq!(desk.news_after("bob", cursor), []);
 
     accepted(desk.fail_retry("bob", failing, None));
-    assert_eq!(desk.news_after("bob", cursor), [], "not before its delay is over");
+    assert_eq!(desk.news_after("bob", cursor), [], "not before its delay has passed");
     accepted(desk.release("bob", released, None));
     accepted(desk.retry("ann", retried));
     assert_eq!(desk.news_after("bob", cursor), [released, retried]);
@@ -127,7 +127,7 @@ fn news_comes_by_priority_and_then_by_age() {
 fn a_cursor_never_jumps_over_what_a_limit_left_out() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let start = desk.head();
-    // Of different priorities, so that their order by priority is not the order of the log.
+    // The priorities differ, so the order by priority is not the order of the log.
     let kinds = ["progress_update", "alert", "message", "directive", "progress_update", "alert"];
     let all = kinds.map(|kind| desk.send("ann", "bob", kind));
     let mut cursor = start;
@@ -136,10 +136,10 @@ fn a_cursor_never_jumps_over_what_a_limit_left_out() {
         let page = desk.page("bob", Some(cursor), 2);
         assert!(!page.messages.is_empty(), "stuck at {cursor} after {seen:?}");
         seen.extend(page.messages.iter().map(|message| message.number));
-        cursor = page.cursor.expect("a cursor to go on from");
+        cursor = page.cursor.expect("a cursor");
     }
     assert_eq!(seen, all);
-    assert_eq!(desk.page("bob", None, 2).cursor, None, "more is new than was asked for");
+    assert_eq!(desk.page("bob", None, 2).cursor, None, "no cursor when the limit leaves out new mail");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_comes_back_is_told_in_its_turn_however_few_are_asked_for() {
     for _ in 0..3 {
         let page = desk.page("bob", Some(cursor), 1);
         seen.extend(page.messages.iter().map(|message| message.number));
-        cursor = page.cursor.expect("a cursor to go on from");
+        cursor = page.cursor.expect("a cursor");
     }
     assert_eq!(seen, [between, early[0], early[2]]);
     assert_eq!(desk.news_after("bob", cursor), []);

@@ -1,4 +1,4 @@
-//! Patterns of paths: what they cover is what globset says, and two overlap if there is a path that both cover.
+//! Path patterns: they cover the paths that globset says, and two overlap if some path is covered by both.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ fn covers(text: &str, path: &str) -> bool {
 fn overlap(one: &Pattern, other: &Pattern) -> bool {
     let mut effort = Effort::new(limits::OVERLAP_STEPS_MAX);
     let answer = one.overlaps(other, &mut effort);
-    assert!(!effort.is_spent(), "{one} and {other} are quickly compared");
+    assert!(!effort.is_spent(), "comparing {one} and {other} takes too many steps");
     answer
 }
 
 fn overlaps(one: &str, other: &str) -> bool {
     let answer = overlap(&pattern(one), &pattern(other));
-    assert_eq!(answer, overlap(&pattern(other), &pattern(one)), "{one} {other}: whichever comes first");
+    assert_eq!(answer, overlap(&pattern(other), &pattern(one)), "{one} {other}: the order does not matter");
     answer
 }
 
-/// Every path of up to so many characters of `a`, `b` and `/` that can be one: no name is empty.
+/// Every valid path of up to this many characters of `a`, `b` and `/`: no name is empty.
 fn all_paths(length_max: usize) -> Vec<String> {
     let mut longest = vec![String::new()];
     let mut paths = Vec::new();
@@ -39,7 +39,8 @@ fn all_paths(length_max: usize) -> Vec<String> {
     paths
 }
 
-/// What globset says, and what it does not: a path without wildcards covers what is below, and `[!a]` is no `/`.
+/// Globset, with our two differences: a path without wildcards covers everything below it, and `[!a]` does not match
+/// `/`.
 struct Oracle {
     text: String,
     glob: GlobMatcher,
@@ -63,13 +64,13 @@ impl Oracle {
     }
 }
 
-/// Which of the paths a pattern covers, one bit each.
+/// The paths that a pattern covers, one bit each.
 fn covered(oracle: &Oracle, paths: &[String]) -> Vec<u64> {
     let bit = |path: &String| u64::from(oracle.covers(path));
     paths.chunks(64).map(|chunk| chunk.iter().rev().fold(0, |bits, path| bits << 1 | bit(path))).collect()
 }
 
-/// Every pattern of up to so many of these pieces.
+/// Every pattern of up to this many of these pieces.
 fn all_patterns(pieces: &[&str], length_max: usize) -> Vec<Pattern> {
     let mut longest = vec![String::new()];
     let mut found = BTreeSet::new();
@@ -89,7 +90,7 @@ fn compare_all(patterns: &[Pattern], paths: &[String]) {
         for (path, bit) in paths.iter().zip((0..).map(|at| set[at / 64] >> (at % 64) & 1)) {
             let touched = one.touches(&Touched::file(path.as_bytes()));
             assert_eq!(touched, bit == 1, "{one} and the path {path}");
-            assert!(!touched || path.as_bytes().starts_with(&one.prefix()), "{one}: {path} begins otherwise");
+            assert!(!touched || path.as_bytes().starts_with(&one.prefix()), "{one}: {path} does not have its prefix");
         }
         for (other, others) in patterns.iter().zip(&sets).skip(index) {
             let expected = set.iter().zip(others).any(|(own, others)| own & others != 0);
@@ -109,8 +110,8 @@ fn every_small_pair_overlaps_exactly_if_some_path_is_covered_by_both() {
 
 #[test]
 fn braces_are_their_alternatives() {
-    // Each of them with a wildcard outside, so that none of its alternatives is a plain path; and none with an empty
-    // name, which is no name here: `{,a}/b` covers `b`.
+    // Each has a wildcard outside of the braces, so that no alternative is a plain path, and none has an empty name,
+    // which Poste does not allow: `{,a}/b` covers `b`.
     let mut patterns = all_patterns(&["{a,b}", "b{,ab}", "{?,bb}", "/", "b"], 3);
     patterns.retain(|pattern| !pattern.as_str().ends_with("**"));
     let patterns: Vec<Pattern> = patterns.iter().map(|one| pattern(&format!("{one}?"))).collect();
@@ -154,8 +155,8 @@ fn a_path_without_wildcards_is_the_file_or_the_folder_with_everything_below() {
     assert!(!covers("src/auth", "src/auth.rs"));
     assert!(!covers("src/auth", "src"));
     assert!(covers("src/auth/", "src/auth/login.rs"));
-    assert!(covers("src/{auth,api}", "src/api/mod.rs"), "written out, each is such a path");
-    assert!(!covers("src/*", "src/auth/login.rs"), "a wildcard says how deep");
+    assert!(covers("src/{auth,api}", "src/api/mod.rs"), "each alternative is a plain path");
+    assert!(!covers("src/*", "src/auth/login.rs"), "a wildcard matches one level");
     assert!(covers("src/*/", "src/auth/login.rs"));
     assert!(covers(".", "anything/at/all"));
 }
@@ -211,7 +212,7 @@ fn there_is_one_way_of_writing_a_pattern() {
     assert_eq!(written("."), "**");
     assert_eq!(written("{a/./b,c}/x"), "{a/./b,c}/x");
     for text in ["src//a", "./a", "a/"] {
-        assert!(serde_json::from_str::<Pattern>(&format!("{text:?}")).is_err(), "{text} is not in a record");
+        assert!(serde_json::from_str::<Pattern>(&format!("{text:?}")).is_err(), "{text} is not accepted in a record");
     }
     assert_eq!(serde_json::from_str::<Pattern>("\"src/**\"").unwrap(), pattern("src/**"));
 }
@@ -244,7 +245,7 @@ fn what_is_no_pattern_is_refused_with_a_reason() {
     let long = "a".repeat(limits::PATTERN_BYTES_MAX);
     assert!(long.parse::<Pattern>().is_ok());
     assert!(format!("{long}a").parse::<Pattern>().is_err());
-    // What a shell would write out for ever is refused before anything is.
+    // A pattern with too many expansions is refused before it is expanded.
     assert!("{a,b}".repeat(200).parse::<Pattern>().is_err());
 }
 
@@ -254,7 +255,7 @@ fn comparing_stops_when_the_effort_is_spent_and_says_so() {
     let mut effort = Effort::new(10_000);
     assert!(stars('a').overlaps(&stars('b'), &mut effort), "to be safe");
     assert!(effort.is_spent());
-    // Classes cost what they hold.
+    // A class costs as much as it has characters.
     let class = |from: char| {
         format!("[{}]", (0..300).map(|n| char::from_u32(u32::from(from) + 2 * n).unwrap()).collect::<String>())
     };

@@ -1,17 +1,17 @@
-//! What people look at every day must cost the same in an old office: no query behind it may walk through a table that
-//! grows with the history, nor sort as much as it finds.
+//! Everyday views must cost the same in an old office: none of their queries may scan a table that grows with the
+//! history, or sort everything it finds.
 //!
-//! The statements are taken from the sources, so a new one cannot be forgotten.
+//! The statements are read from the sources, so a new one is always covered.
 
 use std::path::Path;
 
 use poste_core::store::Store;
 
-/// Everything that grows for ever, or with what waits.
+/// Tables that grow with the history or with the waiting mail.
 const GROWING: [&str; 9] =
     ["messages", "deliveries", "log", "events", "content", "ids", "shown", "archived_messages", "archived_content"];
 
-/// Where the statements of hot views stand.
+/// The sources with the statements of everyday views.
 const SOURCES: [&str; 21] = [
     "views/dead.rs",
     "views/health.rs",
@@ -36,7 +36,7 @@ const SOURCES: [&str; 21] = [
     "store/tables/silence.rs",
 ];
 
-/// The texts between quotes in a source file. Sources of ours escape no quote inside a statement.
+/// The string literals of a source file. No statement of ours contains an escaped quote.
 fn literals(source: &str) -> Vec<String> {
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     code.split('"').skip(1).step_by(2).map(str::to_owned).collect()
@@ -52,13 +52,13 @@ fn statement(literal: &str) -> Option<String> {
     counts.then(|| format!("SELECT count(*) FROM (SELECT 1 FROM {text} LIMIT 1000)"))
 }
 
-/// What is wrong with how SQLite would answer it.
+/// The steps of a query plan that are too slow.
 fn faults(store: &Store, sql: &str) -> Vec<String> {
     let mut statement = store.conn().prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
     let parameters = vec![None::<i64>; statement.parameter_count()];
     let steps = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>(3)).expect(sql);
     let steps = steps.collect::<Result<Vec<_>, _>>().expect(sql);
-    // Topics and agents may be sorted: there are as many as there are, however old the office is.
+    // Topics and agents may be sorted: their number does not grow with the age of the office.
     let words = || sql.split(|character: char| !character.is_alphanumeric() && character != '_');
     let grows = words().any(|word| GROWING.contains(&word) || word == "due");
     let is_fault = |step: &String| {

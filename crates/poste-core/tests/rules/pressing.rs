@@ -1,4 +1,4 @@
-//! What a session is told of while it runs, and what it must not leave behind.
+//! The mail that a session is told about while it runs, and the mail it must not leave unhandled.
 
 use poste_core::log::Send;
 use poste_core::views::{self, Heard};
@@ -30,9 +30,9 @@ fn a_session_hears_of_what_does_not_wait_and_it_was_not_told_of() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let [now, turn, _] = ["alert", "directive", "progress_update"].map(|kind| desk.send("ann", "bob", kind));
     assert_eq!(unreported(&desk, "bob/1", &Heard::default()), [now, turn]);
-    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [turn], "it was told of one");
+    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [turn], "it was told about one");
     accepted(desk.shown("bob/1", turn));
-    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [], "and shown the other");
+    assert_eq!(unreported(&desk, "bob/1", &heard(&[now])), [], "and was shown the other");
     assert_eq!(unreported(&desk, "bob/2", &Heard::default()), [now, turn], "another session was not");
     let looked = Heard { looked_until: Some(desk.head()), ..Heard::default() };
     assert_eq!(unreported(&desk, "bob/2", &looked), []);

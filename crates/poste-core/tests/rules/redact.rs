@@ -1,4 +1,4 @@
-//! Redaction: who may have words erased, and what stays known.
+//! Redaction: which agents may redact content, and what is kept.
 
 use poste_core::fold::Code;
 use poste_core::log::{Intent, Redact};
@@ -13,7 +13,7 @@ fn desk() -> Desk {
     desk
 }
 
-/// The files are erased, so that `verify` at the end of a test is content.
+/// Erases the files, so that `verify` at the end of a test finds no problem.
 fn erase(desk: &mut Desk) {
     desk.office.erase().expect("it is erased");
 }
@@ -74,7 +74,7 @@ fn what_has_no_words_or_has_none_any_more_is_nothing_to_redact() {
     refused(desk.redact("ann", &[position]), Code::NothingToDo);
 }
 
-/// A record lead wrote that has no content: how it registered.
+/// A record of lead without content: its registration.
 fn claim_of_lead(desk: &Desk) -> Position {
     let record = desk.records_after(Position(0)).into_iter().find(|record| record.actor == "lead");
     record.expect("lead registered").position
@@ -88,7 +88,7 @@ fn a_redacted_message_is_still_delivered_and_says_by_whom_and_why() {
     erase(&mut desk);
     let view = views::message(desk.office.store(), number).expect("it reads").expect("it is there");
     assert!(view.content_gone && view.body.is_empty());
-    let redaction = view.redacted.expect("somebody redacted it");
+    let redaction = view.redacted.expect("it was redacted");
     assert_eq!((redaction.by.as_str(), redaction.reason.as_str()), ("ann", "it should not have been said"));
     assert_eq!(redaction.position, desk.head());
     assert_eq!(view.subject, "(redacted)");
@@ -106,7 +106,7 @@ fn a_redacted_reason_of_a_redaction_leaves_who_did_it() {
     accepted(desk.redact("ann", &[redaction]));
     erase(&mut desk);
     let view = views::message(desk.office.store(), number).expect("it reads").expect("it is there");
-    let told = view.redacted.expect("somebody redacted it");
+    let told = view.redacted.expect("it was redacted");
     assert_eq!((told.by.as_str(), told.reason.as_str()), ("ann", ""));
 }
 
@@ -123,7 +123,7 @@ fn a_redacted_result_is_gone_from_every_view_and_the_delivery_stays_done() {
     assert_eq!(track.state, State::Done);
     let all = desk.all_views([number]).to_string();
     assert!(!all.contains("secret"), "{all}");
-    assert!(all.contains("please"), "the question stays");
+    assert!(all.contains("please"), "the question is kept");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Reminders: a response that does not come in time is told of, once, to whoever can do something about it.
+//! Reminders: when a response is overdue, the sender and the lead are notified once.
 
 use poste_core::MessageNo;
 use poste_core::fold::Code;
@@ -16,13 +16,13 @@ fn ask(desk: &mut Desk, from: &str, to: &str) -> MessageNo {
     accepted(desk.post(from, question(to))).number
 }
 
-/// Who is told that no answer came.
+/// The agents that are notified that the answer is overdue.
 fn reminded(desk: &Desk, number: MessageNo) -> Vec<String> {
     let told = desk.told_of(number);
     told.into_iter().filter(|(_, what)| *what == Notice::Overdue).map(|(to, _)| to).collect()
 }
 
-/// sender asks bob, whose lead is boss; chief has the role `lead`.
+/// The agents: sender asks bob, whose lead is boss; chief has the role `lead`.
 fn desk() -> Desk {
     let mut desk = Desk::with(&["sender", "boss"]);
     desk.register("chief", with_role("lead"));
@@ -65,7 +65,7 @@ fn a_claim_does_not_stop_it_nor_does_losing_it() {
     let number = ask(&mut desk, "sender", "bob");
     desk.pass(HOUR - MINUTE);
     accepted(desk.claim("bob", number));
-    desk.pass(DAY); // lease and deadline fall into one tick
+    desk.pass(DAY); // the same tick settles lease and deadline
     assert_eq!(reminded(&desk, number), ["sender", "boss"]);
     assert_eq!(desk.delivery(number).attempts, 1);
 }
@@ -120,7 +120,7 @@ fn whoever_has_the_role_leads_those_who_name_nobody() {
     let number = ask(&mut desk, "sender", "cy");
     desk.pass(DAY);
     assert_eq!(reminded(&desk, number), ["sender", "role:lead"]);
-    // It is mail like any other: whoever has the role takes it, once for all of them.
+    // It is ordinary group mail: one member of the role handles it for all.
     let notice = desk.notices().last().expect("a notice").number;
     accepted(desk.ack("chief", notice));
     assert_eq!(desk.state(notice), State::Done);
@@ -163,7 +163,7 @@ fn when_the_lead_has_retired_the_role_stands_in() {
     accepted(desk.retire("sender", "chief"));
     let number = ask(&mut desk, "sender", "bob");
     desk.pass(DAY);
-    assert_eq!(reminded(&desk, number), ["sender"], "nobody leads any more");
+    assert_eq!(reminded(&desk, number), ["sender"], "there is no lead any more");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_sender_that_retired_is_not_told_but_the_lead_is() {
 #[test]
 fn of_a_group_the_holders_lead_is_told_and_while_nobody_holds_it_the_role() {
     let mut desk = desk();
-    desk.register("bob", update(with_role("coder"))); // boss still leads bob
+    desk.register("bob", update(with_role("coder"))); // boss is still bob's lead
     desk.register("cy", with_role("coder"));
     let unclaimed = ask(&mut desk, "sender", "role:coder");
     let claimed = ask(&mut desk, "sender", "role:coder");
@@ -230,7 +230,7 @@ fn a_message_passed_on_takes_its_deadline_along() {
     let forward = Send { ends: Some(Ends { message: number, how: EndsHow::Forwarded, token: None }), ..question("cy") };
     let passed_on = accepted(desk.post("bob", forward)).number;
     desk.pass(DAY);
-    assert_eq!(reminded(&desk, number), Vec::<String>::new(), "bob is rid of it");
+    assert_eq!(reminded(&desk, number), Vec::<String>::new(), "bob has forwarded it");
     assert_eq!(reminded(&desk, passed_on), ["bob", "role:lead"]);
 }
 
@@ -255,7 +255,7 @@ fn a_lead_is_an_active_agent_other_than_oneself() {
     refused(register(&mut desk, "cy", led_by("ghost")), Code::UnknownAgent);
     accepted(desk.retire("sender", "boss"));
     refused(register(&mut desk, "cy", led_by("boss")), Code::Retired);
-    // Whoever changes something else keeps the lead it has, and may do without.
+    // An update of something else keeps the lead, which can be cleared.
     desk.register("bob", update(with_role("coder")));
     let lead = |desk: &Desk| {
         let name = "bob".parse().expect("a name");

@@ -1,4 +1,4 @@
-//! The office as it was, and digests that say where two states part.
+//! Replaying an office as it was, and digests that show where two states differ.
 
 use poste_core::Position;
 use poste_core::store::Store;

@@ -1,4 +1,4 @@
-//! Reports are read from what is there: the same before and after an archive, and nothing of another time.
+//! Reports are computed from the log: the same before and after an archive, and only from the reported span.
 
 use poste_core::log::{ApprovalAnswer, ApprovalAsk, Content, Intent, Send};
 use poste_core::store::tables::Event;
@@ -54,7 +54,7 @@ fn day(desk: &Desk, since: Timestamp, until: Timestamp) -> DayReport {
     views::day_report(desk.office.store(), since, until, desk.now()).expect("it can be read")
 }
 
-/// Who took note of a message, and how.
+/// The receipts of a broadcast.
 fn responses(report: &BroadcastReport) -> Vec<(&str, Option<Response>)> {
     report.receipts.iter().map(|receipt| (receipt.recipient.as_str(), receipt.response)).collect()
 }
@@ -63,7 +63,7 @@ fn happened(timeline: &[views::Happening]) -> Vec<(Happened, &str, u64)> {
     timeline.iter().map(|happening| (happening.what, happening.by.as_str(), happening.number.0)).collect()
 }
 
-/// Without what an archive changes: where it is read, and at which record.
+/// The report without the fields that an archive changes: where it is read from, and as of which record.
 fn comparable<T: serde::Serialize>(report: &T) -> serde_json::Value {
     let mut value = serde_json::to_value(report).expect("a report is JSON");
     for key in ["as_of", "archive", "archived", "until"] {
@@ -113,7 +113,7 @@ fn an_answer_counts_more_than_an_acknowledgment_whichever_came_first() {
     let mut desk = desk();
     let number = desk.send("lead", "bob cy", "message");
     let acknowledgment = || Send { reply_to: Some(number), ..letter("", "acknowledgment") };
-    // The first reply is what the delivery keeps; the report knows all of them.
+    // The delivery keeps only the first reply; the report knows all replies.
     let answer = accepted(desk.reply("bob", number)).number;
     accepted(desk.post("bob", acknowledgment()));
     accepted(desk.post("cy", acknowledgment()));
@@ -156,7 +156,7 @@ fn a_blocker_is_resolved_by_a_word_or_by_the_end_of_its_conversation_and_comes_b
     let report = |desk: &Desk| blocker(desk, "b").expect("there is one");
     assert!(blocker(&desk, "b").is_none());
     post(&mut desk, "lead", within("b", letter("bob", "message")), "hello");
-    assert!(blocker(&desk, "b").is_none(), "nobody reported one yet");
+    assert!(blocker(&desk, "b").is_none(), "no blocker is reported yet");
     let first = post(&mut desk, "bob", within("b", letter("lead", "blocker_notification")), "no disk");
     assert_eq!(report(&desk).line.status, BlockerStatus::Open);
     assert_eq!(report(&desk).waiting.len(), 1, "lead has work to do; bob has only news");
@@ -264,7 +264,7 @@ fn a_conversation_is_open_then_resolved_then_closed_with_the_results_of_its_work
     assert_eq!(report.outcome.expect("it was closed").text, "that is that");
 }
 
-/// An office with a bit of everything, all of it over.
+/// A day with a bit of everything, all of it finished.
 fn busy_day(desk: &mut Desk) {
     let decision = post(desk, "lead", within("decision", letter("everyone", "decision_announcement")), "RS256");
     for who in ["bob", "cy", "dot"] {
@@ -308,7 +308,7 @@ fn an_archive_changes_no_report() {
             named.iter().map(|name| comparable(&conversation(desk, name))).collect();
         reports.push(comparable(&broadcast(desk, MessageNo(1))));
         reports.push(comparable(&blocker(desk, "blocked").expect("there is one")));
-        // Also of spans that begin after some of what happened in them was stored.
+        // Also for spans that begin after some of their messages were stored.
         for since in [since, since.plus_ms(MINUTE + SECOND), since.plus_ms(3 * MINUTE)] {
             reports.push(comparable(&day(desk, since, until)));
             reports.extend(["lead", "bob", "cy", "dot", "ann"].map(|name| comparable(&agent(desk, name, since))));
@@ -361,7 +361,7 @@ fn an_archive_that_is_gone_is_named_and_hides_nothing_else() {
     assert_eq!(report.timeline[0].text.as_deref(), Some("(unreadable)"));
     let report = day(&desk, since, since.plus_ms(DAY));
     assert!(!report.damage.is_empty());
-    assert_eq!(report.messages, 9, "who sent what stands in the log");
+    assert_eq!(report.messages, 9, "senders are read from the log, not from the archive");
 }
 
 // ── Agents and days ──────────────────────────────────────────────────────────────────────────────────────────
@@ -383,7 +383,7 @@ fn an_agents_report_counts_what_it_did_in_the_span_and_nothing_else() {
     desk.pass(20 * MINUTE);
     let report = agent(&desk, "bob", since);
     assert_eq!((report.sent, report.received, report.shown), (2, 2, 0));
-    assert_eq!((report.claimed, report.done, report.failed, report.attempts_lost), (2, 1, 0, 1), "a lease ran out");
+    assert_eq!((report.claimed, report.done, report.failed, report.attempts_lost), (2, 1, 0, 1), "one lease expired");
     assert_eq!((report.answered.count, report.answered.median_ms), (2, Some(10 * MINUTE)));
     assert_eq!(report.answered.p95_ms, Some(70 * MINUTE), "the early one waited for an hour more");
     let open: Vec<MessageNo> = report.open_mail.iter().map(|mail| mail.number).collect();
@@ -428,7 +428,7 @@ fn a_day_ends_where_the_next_begins() {
     assert_eq!((ended.number, ended.what, ended.reason.as_deref()), (last, Event::Failed, Some("it broke")));
     let open: Vec<(String, u64)> =
         today.open.iter().map(|line| (line.conversation.to_string(), line.messages)).collect();
-    assert_eq!(open, [(last.to_string(), 0), (first.to_string(), 1)], "what ended in it touches a conversation too");
+    assert_eq!(open, [(last.to_string(), 0), (first.to_string(), 1)], "deliveries that end in it count too");
     let tomorrow = day(&desk, midnight.plus_ms(DAY), midnight.plus_ms(2 * DAY));
     assert_eq!((tomorrow.messages, tomorrow.agents.len()), (0, 0));
 }
@@ -453,10 +453,10 @@ fn a_day_has_broadcasts_blockers_and_what_everybody_did() {
     assert_eq!((cy.answered, cy.failed, cy.acknowledged), (1, 1, 1));
     let stats: Stats = views::stats(desk.office.store(), since, desk.now()).expect("it can be read");
     let notices = desk.notices().len() as u64;
-    assert_eq!(report.messages + notices, stats.messages, "what the office told is counted apart");
+    assert_eq!(report.messages + notices, stats.messages, "notices are counted separately");
 }
 
-/// Asks everybody with the role, denied after an hour; the number.
+/// Asks all members of the role, with the default "deny" after an hour; the number.
 fn question(desk: &mut Desk, to: &str) -> MessageNo {
     let choices = ["approve", "deny"].map(|word| word.parse().expect("a word")).to_vec();
     let default = choices.last().cloned();

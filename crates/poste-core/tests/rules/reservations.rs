@@ -1,4 +1,4 @@
-//! Reserved paths: nobody takes what overlaps, and everything ends by itself.
+//! Reserved paths: overlapping ones are refused, and every reservation expires.
 
 use poste_core::fold::{Code, Effect, Rejection, Reserved};
 use poste_core::limits;
@@ -14,7 +14,7 @@ fn patterns(texts: &[&str]) -> Vec<Pattern> {
     texts.iter().map(|text| text.parse().expect("a pattern")).collect()
 }
 
-/// Everything `holder` holds is freed, and `told` is told.
+/// Releases everything that `holder` holds, and notifies `told`.
 fn freed(holder: &str, told: &str) -> Intent {
     let mail = Some(letter(told, "alert"));
     Intent::Unreserve(Unreserve { patterns: Vec::new(), holder: Some(holder.parse().expect("a name")), mail })
@@ -23,7 +23,7 @@ fn freed(holder: &str, told: &str) -> Intent {
 fn reserved(effect: Effect) -> Vec<Reserved> {
     match effect {
         Effect::Reserved(reserved) => reserved,
-        other => panic!("a reservation came to {other:?}"),
+        other => panic!("unexpected effect: {other:?}"),
     }
 }
 
@@ -49,7 +49,7 @@ impl Desk {
     fn unreserve_of(&mut self, who: &str, holder: &str) -> Answer<Vec<Reserved>> {
         self.say(who, freed(holder, holder), Some(text("it waits for nobody"))).map(|effect| match effect {
             Effect::Freed { released, .. } => released,
-            other => panic!("freeing came to {other:?}"),
+            other => panic!("unexpected effect: {other:?}"),
         })
     }
 
@@ -62,7 +62,7 @@ impl Desk {
         views::reservations(self.office.store(), &query).expect("they can be listed").reservations
     }
 
-    /// Who holds what, in a word each.
+    /// The reservations as `HOLDER PATTERN`.
     fn held(&self) -> Vec<String> {
         self.reservations(false).iter().map(|held| format!("{} {}", held.holder, held.pattern)).collect()
     }
@@ -116,8 +116,8 @@ fn nobody_stands_in_their_own_way_and_taking_again_counts_anew() {
     let again = accepted(desk.reserve("ann", &["src/**"]));
     assert_eq!((again[0].number, again[0].until), (first[0].number, first[0].until.plus_ms(30 * MINUTE)));
     desk.pass(31 * MINUTE);
-    assert_eq!(desk.held(), ["ann src/**"], "the other one had its time");
-    // What was shared becomes one's own only if nobody else shares it.
+    assert_eq!(desk.held(), ["ann src/**"], "the other one has expired");
+    // A shared reservation becomes exclusive only if no other agent shares it.
     accepted(desk.share("ann", &["docs"]));
     accepted(desk.share("bob", &["docs/x"]));
     refused(desk.reserve("ann", &["docs"]), Code::Reserved);
@@ -193,14 +193,14 @@ fn whose_paths_another_one_frees_is_told_once() {
 
     let free = desk.proposal("eve", freed("ann", "ann"), Some(text("why")));
     let done = accepted(desk.outcome(&free).verdict.accepted());
-    let Effect::Freed { released, message } = &done else { panic!("freeing came to {done:?}") };
+    let Effect::Freed { released, message } = &done else { panic!("unexpected effect: {done:?}") };
     assert_eq!(released[0].pattern.as_str(), "src");
     assert_eq!(desk.deliveries(*message)[0].address.to_string(), "ann");
     accepted(desk.reserve("ann", &["src"]));
     let again = desk.outcome(&free);
     assert!(again.repeat);
     assert_eq!(accepted(again.verdict.accepted()), done);
-    assert_eq!(desk.held(), ["ann src"], "a repeat frees nothing anew");
+    assert_eq!(desk.held(), ["ann src"], "a repeat releases nothing again");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_repeat_has_no_second_effect_and_tells_what_stands() {
     let released = reserved(accepted(desk.outcome(&release).verdict.accepted()));
     assert_eq!(reserved(accepted(desk.outcome(&release).verdict.accepted())), released);
     let standing = reserved(accepted(desk.outcome(&reserve).verdict.accepted()));
-    assert_eq!(standing, taken[1..], "what was released meanwhile is not held again");
+    assert_eq!(standing, taken[1..], "a released pattern is not reserved again");
     accepted(desk.reserve("bob", &["a"]));
 }
 
@@ -258,7 +258,7 @@ fn what_is_out_of_range_is_refused() {
     refused(desk.reserve("ann", &names), Code::Malformed);
     refused(desk.unreserve("ann", &names), Code::Malformed);
     refused(desk.reserve("ghost", &["a"]), Code::UnknownAgent);
-    assert_eq!(accepted(desk.reserve("ann", &["a", "a"])).len(), 1, "named twice is once");
+    assert_eq!(accepted(desk.reserve("ann", &["a", "a"])).len(), 1, "a repeated pattern counts once");
 }
 
 #[test]
@@ -311,13 +311,10 @@ fn paths_are_found_by_who_holds_them_alone() {
         let found = views::held_paths(desk.office.store(), &touched, except.as_ref(), now).unwrap();
         found.into_iter().map(|held| held.path).collect::<Vec<_>>()
     };
-    assert_eq!(held(Some("bob"), desk.now()), ["src/auth/a.rs", "sub/x.lock"], "who shares stops nobody");
+    assert_eq!(held(Some("bob"), desk.now()), ["src/auth/a.rs", "sub/x.lock"], "a shared reservation blocks no agent");
     assert_eq!(held(None, desk.now()), ["src/auth/a.rs", "sub/x.lock"]);
     assert!(held(Some("ann"), desk.now()).is_empty());
-    assert!(
-        held(Some("bob"), desk.now().plus_ms(HOUR)).is_empty(),
-        "its time is up, whether or not a tick could say so"
-    );
+    assert!(held(Some("bob"), desk.now().plus_ms(HOUR)).is_empty(), "it has expired, with or without a tick");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn a_reply_of_the_recipient_satisfies_a_wanted_response() {
     assert_eq!(reply.conversation, question.to_string());
     let delivery = desk.delivery(question);
     assert_eq!((delivery.answer, delivery.answered_at), (Some(reply.number), Some(desk.now())));
-    assert_eq!(delivery.state, State::Pending, "to answer is not to finish");
+    assert_eq!(delivery.state, State::Pending, "an answer does not end the delivery");
     assert_eq!((replies(&desk, question).answered, replies(&desk, question).missing), (1, 0));
     assert_eq!(desk.history(question), [Event::Answered]);
 }

@@ -1,4 +1,4 @@
-//! Runs: started under claims, ended once, counted, held back, and seen as a loop when they make each other.
+//! Runs: started with claims, ended once, counted, held, and recognized as a loop when they cause each other.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{HoldReason, Intent, RunEnd, RunHold, RunOutcome, RunResume, RunStart, SessionProcess};
@@ -44,7 +44,7 @@ fn startable(desk: &Desk, who: &str) -> Vec<MessageNo> {
     found.into_iter().map(|found| found.message).collect()
 }
 
-/// Starts somebody for a message; returns what it holds it by.
+/// Starts an agent for a message; the token of its claim.
 fn run_for(desk: &mut Desk, who: &str, run: &str, message: MessageNo) -> Position {
     match accepted(desk.ask(&format!("{who}/{run}"), start(run, &[message]))) {
         Effect::Claimed(claimed) => claimed.token,
@@ -89,7 +89,7 @@ fn no_more_runs_are_under_way_than_was_said() {
     let [one, two] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
     accepted(desk.ask("coder/r1", limited("r1", &[one], Some(1))));
     refused(desk.ask("coder/r2", limited("r2", &[two], Some(1))), Code::Busy);
-    assert_eq!(startable(&desk, "coder"), [two], "nothing of it was taken");
+    assert_eq!(startable(&desk, "coder"), [two], "the refused run claimed nothing");
     accepted(desk.ask("coder/r1", end("r1", RunOutcome::Exited, Some(0))));
     accepted(desk.ask("coder/r2", limited("r2", &[two], Some(1))));
 }
@@ -196,7 +196,7 @@ fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
     assert_eq!(startable(&desk, "coder"), []);
     let agent = desk.office.store().tables().unwrap().agent("coder").unwrap().expect("registered");
     let queued = views::queued(desk.office.store(), &agent, desk.now(), 10).unwrap();
-    assert_eq!(queued.iter().map(|mail| mail.message).collect::<Vec<_>>(), [other], "a person sees what waits");
+    assert_eq!(queued.iter().map(|mail| mail.message).collect::<Vec<_>>(), [other], "a held agent has a queue");
     desk.pass(HOUR);
     assert_eq!(startable(&desk, "coder"), [other]);
     accepted(desk.ask("lead", resume("coder", Some(one))));
@@ -236,7 +236,7 @@ fn whoever_is_told_of_a_hold_is_not_started_for_that() {
     let mail = Some(letter("lead", "alert"));
     let held = Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Hops, until: None, mail });
     accepted(desk.say("coder", held, Some(text("a loop was stopped"))));
-    assert_eq!(startable(&desk, "lead"), [], "a loop would begin anew");
+    assert_eq!(startable(&desk, "lead"), [], "a loop would begin again");
     let alert = desk.send("coder", "lead", "alert");
     assert_eq!(startable(&desk, "lead"), [alert]);
 }
@@ -346,13 +346,13 @@ fn whoever_waits_for_who_is_stopped_is_told_once() {
     assert_eq!((desk.told_of(last), desk.told_of(to_other)), (vec![], vec![]));
     assert_eq!(desk.state(last), State::Pending);
     let notice = desk.notices().into_iter().find(|told| told.about == third).expect("a notice");
-    assert!(startable(&desk, "anna").is_empty(), "what the office says starts nobody: {notice:?}");
+    assert!(startable(&desk, "anna").is_empty(), "a notice of the office starts no agent: {notice:?}");
 
     accepted(desk.ask("lead", resume("coder", None)));
     let unhindered = desk.send("other", "coder", "directive");
     assert_eq!(desk.told_of(unhindered), []);
     accepted(desk.ask("coder", stopped()));
-    assert_eq!(desk.told_of(first).len(), 2, "stopped once more, so told once more");
+    assert_eq!(desk.told_of(first).len(), 2, "stopped again, so notified again");
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn an_agent_does_not_let_itself_go() {
     refused(desk.ask("coder/r2", Intent::RunResume(of_budget.clone())), Code::NotAllowed);
     accepted(desk.ask("coder", Intent::RunResume(of_budget)));
     let left = views::holds(desk.office.store(), &"coder".parse().unwrap(), desk.now()).unwrap();
-    assert_eq!(left.iter().map(|hold| hold.message).collect::<Vec<_>>(), [Some(number)], "a loop stays held");
+    assert_eq!(left.iter().map(|hold| hold.message).collect::<Vec<_>>(), [Some(number)], "the loop stays held");
     accepted(desk.ask("anna", resume("coder", None)));
 }
 
@@ -402,12 +402,12 @@ fn only_who_lets_an_agent_go_gives_it_a_new_beginning() {
     let let_go_at = |desk: &Desk| views::all_holds(desk.office.store(), &coder).unwrap()[0].let_go_at;
     accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));
     desk.pass(2_000);
-    assert_eq!(let_go_at(&desk), None, "it ran out by itself");
+    assert_eq!(let_go_at(&desk), None, "the hold expired");
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
     accepted(desk.ask("lead", resume("coder", None)));
     let at = let_go_at(&desk);
     assert!(at.is_some());
     desk.pass(1_000);
     accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));
-    assert_eq!(let_go_at(&desk), at, "another hold does not forget it");
+    assert_eq!(let_go_at(&desk), at, "it survives another hold");
 }

@@ -1,4 +1,4 @@
-//! Searching: what is found, in which order, and what becomes of an index that is not what it should be.
+//! Searching: what is found, in which order, and how a damaged or foreign index is rebuilt.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl Desk {
         views::search(self.office.store(), query, |_| {}).expect("a search is answered")
     }
 
-    /// The numbers a search finds, in its order.
+    /// The message numbers that a search finds, in order.
     fn find(&self, words: &str) -> Vec<u64> {
         self.find_with(words, |_| {})
     }
@@ -44,7 +44,7 @@ impl Desk {
         page.hits.iter().map(|hit| hit.number.0).collect()
     }
 
-    /// Why a search had to make its index anew, if it had to.
+    /// The reason why a search rebuilt its index, if it did.
     fn made_anew(&self, words: &str) -> Option<String> {
         self.ask_index(&query(words)).1.rebuilt
     }
@@ -62,7 +62,7 @@ fn with_subject(subject: &str) -> Content {
     Content { subject: subject.to_owned(), ..Content::default() }
 }
 
-// ── What is found ────────────────────────────────────────────────────────────────────────────────────────────
+// ── Matches ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn every_word_must_be_there_and_the_newest_comes_first() {
@@ -120,7 +120,7 @@ fn everything_people_wrote_is_searched() {
     ] {
         assert_eq!(desk.find(word), [1], "{word}");
     }
-    assert_eq!(desk.find("nbranch"), [0; 0], "an escape is no letter");
+    assert_eq!(desk.find("nbranch"), [0; 0], "an escape sequence is not indexed as text");
     assert_eq!(desk.find("subjectword bodyword topic auth"), [1]);
 }
 
@@ -144,12 +144,12 @@ fn what_is_said_later_is_found_under_the_message_it_is_about() {
     accepted(desk.say("bob", fail, Some(text("null and void"))));
     accepted(desk.ack("bob", three));
     assert_eq!(desk.find("null"), [2, 1]);
-    assert_eq!(desk.find("login null details soon"), [1], "its own words and the result's together");
+    assert_eq!(desk.find("login null details soon"), [1], "words of the message and of its result combine");
     assert_eq!(desk.find("noted"), [3]);
     assert_eq!(desk.find("login -null"), [0; 0]);
     let by_bob = desk.find_with("null", |query| query.filters.agent = Some("bob".parse().unwrap()));
     assert_eq!(by_bob, [2, 1]);
-    assert_eq!(desk.find("void"), [2], "the notice to the sender repeats it and is not found besides");
+    assert_eq!(desk.find("void"), [2], "the sender's notice repeats it and is not found as well");
 }
 
 #[test]
@@ -211,15 +211,15 @@ fn a_large_body_is_found_and_a_lost_one_keeps_nothing_else_from_being_found() {
     forget(&desk.place.path).unwrap();
     let (page, refreshed) = desk.ask_index(&query("needle"));
     assert_eq!(page.hits.len(), 1);
-    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "and it is said aloud");
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "the loss is reported");
     let (_, refreshed) = desk.ask_index(&query("needle"));
-    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "every time");
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "it is reported every time");
     fs::remove_file(&blob).unwrap();
     let (_, refreshed) = desk.ask_index(&query("needle"));
-    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "missing is as bad as damaged");
+    assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "a missing blob is reported like a damaged one");
     fs::write(&blob, whole).unwrap();
     let (page, refreshed) = desk.ask_index(&query("needle"));
-    assert_eq!((page.hits.len(), refreshed.unreadable.len()), (2, 0), "it came back");
+    assert_eq!((page.hits.len(), refreshed.unreadable.len()), (2, 0), "the blob is back");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn filters_let_only_their_messages_through() {
         }),
         [4]
     );
-    // A name written into a text is no filter, nor is the form filters have in the index.
+    // Text that looks like a name, or like a filter's form in the index, does not act as a filter.
     desk.write("bob", "ann", "word f616e6e", "");
     assert_eq!(desk.find("f616e6e"), [5]);
     assert_eq!(desk.find_with("word", |query| query.filters.from = Some("ann".parse().unwrap())), [3, 1]);
@@ -327,7 +327,7 @@ fn pages_follow_each_other_without_gap_or_overlap() {
     assert_eq!((seen, pages), (vec![7, 6, 5, 4, 3, 2, 1], 3));
     query.before = None;
     query.limit = 7;
-    assert_eq!(desk.ask_index(&query).0.next_before, None, "the last page knows that it is the last");
+    assert_eq!(desk.ask_index(&query).0.next_before, None, "the last page has no successor");
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn an_index_that_is_not_of_this_office_is_made_anew_and_it_is_said_why() {
     let mut other = Desk::with(&["ann", "bob"]);
     other.write("ann", "bob", "secret of the others", "");
     assert_eq!(other.find("secret"), [1]);
-    other.office.store().conn(); // the index is closed, its WAL is in the folder
+    other.office.store().conn(); // the index is closed, and its WAL is in the folder
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.write("ann", "bob", "word", "");
     assert_eq!(desk.find("word"), [1]);
@@ -501,7 +501,7 @@ fn a_damaged_index_is_made_anew_wherever_the_damage_is() {
     let all: Vec<u64> = (1..=300).rev().take(20).collect();
     let damage = |desk: &Desk, change: &dyn Fn(&mut Vec<u8>)| {
         assert_eq!(desk.find("word"), all);
-        // Into the file with the WAL, so that the file is all there is.
+        // Checkpoint the WAL, so that the file holds the whole index.
         let conn = Connection::open(desk.index_file()).unwrap();
         conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         drop(conn);
@@ -558,8 +558,8 @@ fn an_index_behind_a_restored_office_is_made_anew() {
 #[test]
 fn forgetting_leaves_no_byte_behind_and_costs_only_time() {
     let mut desk = Desk::with(&["ann", "bob"]);
-    assert!(!forget(&desk.place.path).unwrap(), "there was none");
-    assert!(!desk.place.path.join("search.lock").exists(), "and none was looked for");
+    assert!(!forget(&desk.place.path).unwrap(), "there was no index");
+    assert!(!desk.place.path.join("search.lock").exists(), "no lock was taken");
     desk.write("ann", "bob", "word", "");
     assert_eq!(desk.find("word"), [1]);
     let (open, start) = Index::open(desk.office.store()).unwrap();
@@ -568,7 +568,7 @@ fn forgetting_leaves_no_byte_behind_and_costs_only_time() {
     for name in ["search.db", "search.db-wal", "search.db-shm"] {
         assert!(!desk.place.path.join(name).exists(), "{name}");
     }
-    assert!(!open.is_current(), "whoever has it open can tell");
+    assert!(!open.is_current(), "a process that has it open can tell");
     assert_eq!(desk.find("word"), [1]);
     drop(open);
     assert_eq!(desk.find("word"), [1], "closing the old file did not touch the new one");

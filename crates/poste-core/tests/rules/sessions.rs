@@ -1,4 +1,4 @@
-//! Sessions: one live one an agent, a root that keeps what is noted below it, and claims that stay truthful.
+//! Sessions: one live session per agent, a root that keeps the notes of all below it, and correct claims.
 
 use poste_core::MessageNo;
 use poste_core::fold::Code;
@@ -85,23 +85,23 @@ fn a_session_that_ended_is_resumed_where_it_stood() {
     let resumed = session(&desk, "s1");
     assert_eq!((resumed.state, resumed.ended_at, resumed.ended_by), (SessionState::Live, None, None));
     assert_eq!((resumed.root.as_str(), resumed.program.as_str()), ("top", "codex again"));
-    // Its process died without closing it: it is live, and runs as another process from now on.
+    // Its process died without closing it: the session is still live, and continues in another process.
     accepted(begin(&mut desk, "coder", start_over_there("s1")));
     assert_eq!(session(&desk, "s1").host, "elsewhere");
-    // The name runs as another one meanwhile.
+    // The agent has another session in between.
     accepted(close(&mut desk, "coder", "s1", false));
     accepted(begin(&mut desk, "coder", start("s2")));
     accepted(note(&mut desk, "coder", "s2", NoteKind::Question, None));
     refused(begin(&mut desk, "coder", again("s1")), Code::SessionLive);
     accepted(begin(&mut desk, "coder", SessionStart { takes_over: Some("s2".parse().unwrap()), ..again("s1") }));
     assert_eq!(session(&desk, "s2").successor.as_ref().map(|id| id.as_str()), Some("s1"));
-    assert_eq!(context(&desk, "s2").open_questions.len(), 1, "what was noted there stays there");
-    // Whoever was taken over goes on as the other one.
+    assert_eq!(context(&desk, "s2").open_questions.len(), 1, "its notes stay with it");
+    // A session that was taken over cannot take back; its successor continues.
     refused(
         begin(&mut desk, "coder", SessionStart { takes_over: Some("s1".parse().unwrap()), ..again("s2") }),
         Code::SessionOver,
     );
-    // Below a root that is over nothing goes on.
+    // No session continues below a root that has ended.
     accepted(close(&mut desk, "coder", "s1", false));
     accepted(close(&mut desk, "lead", "top", false));
     refused(begin(&mut desk, "coder", again("s1")), Code::SessionOver);
@@ -123,7 +123,7 @@ fn a_take_over_ends_the_first_and_keeps_what_it_holds_for_its_token() {
     let first = session(&desk, "s1");
     assert_eq!(first.state, SessionState::TakenOver);
     assert_eq!(first.successor.as_ref().map(|id| id.as_str()), Some("s2"));
-    assert_eq!(desk.state(number), State::Claimed, "the lease runs on");
+    assert_eq!(desk.state(number), State::Claimed, "the lease continues");
     refused(desk.done("coder/s2", number), Code::AlreadyClaimed);
     accepted(desk.done_with("coder/s2", number, Some(token)));
 
@@ -199,7 +199,7 @@ fn closing_gives_back_the_claims_of_that_session_alone() {
         accepted(close(&mut desk, "coder", "s1", keep));
         let expected = if keep { State::Claimed } else { State::Pending };
         assert_eq!((desk.state(own), desk.state(other)), (expected, State::Claimed));
-        assert_eq!(desk.delivery(own).attempts, 0, "to give back is no failed attempt");
+        assert_eq!(desk.delivery(own).attempts, 0, "a release does not count as a failed attempt");
         refused(close(&mut desk, "coder", "s1", keep), Code::SessionOver);
     }
 }
@@ -223,7 +223,7 @@ fn a_root_that_is_closed_takes_no_notes_and_no_children() {
     accepted(close(&mut desk, "lead", "top", false));
     refused(note(&mut desk, "coder", "mid", NoteKind::Note, None), Code::SessionOver);
     refused(begin(&mut desk, "tester", below("leaf", "mid")), Code::SessionOver);
-    assert!(session(&desk, "mid").is_live(), "whoever runs below it is not ended");
+    assert!(session(&desk, "mid").is_live(), "sessions below it are not ended");
     accepted(close(&mut desk, "coder", "mid", false));
 }
 
@@ -278,12 +278,12 @@ fn those_below_a_session_go_on_below_whoever_takes_over() {
     accepted(begin(&mut desk, "coder", below("mid", "top")));
     accepted(begin(&mut desk, "tester", below("leaf", "mid")));
     let parent = |desk: &Desk, id: &str| session(desk, id).parent.map(|parent| parent.to_string());
-    // The very one it ends, as in the environment of a process that starts again.
+    // The parent is the session it takes over, as in the environment of a restarted process.
     accepted(begin(&mut desk, "coder", SessionStart { parent: Some("mid".parse().unwrap()), ..over("mid-2", "mid") }));
     assert_eq!(parent(&desk, "mid-2").as_deref(), Some("top"));
     assert_eq!(parent(&desk, "leaf").as_deref(), Some("mid-2"));
 
-    // Below somebody else: what was noted stays, and stays open as long as it runs.
+    // Below another agent's session: notes stay with their root, which stays open while the session runs.
     accepted(begin(&mut desk, "other", start("elsewhere")));
     let moved = SessionStart { parent: Some("elsewhere".parse().unwrap()), ..over("top-2", "top") };
     accepted(begin(&mut desk, "lead", moved));
@@ -324,12 +324,12 @@ fn a_redacted_note_reads_as_redacted_and_takes_the_page_with_it() {
     let page = desk.office.write_session_page(&name, |_| Ok::<_, poste_core::Error>("words".to_owned())).unwrap();
     accepted(desk.say("lead", Intent::Redact(Redact { records: vec![noted] }), Some(text("A secret"))));
     desk.office.erase().unwrap();
-    assert!(!page.exists(), "the page held the words");
+    assert!(!page.exists(), "the page contained the redacted note");
     assert_eq!(context(&desk, "top").decisions[0].text, "(redacted)");
 }
 
 impl Desk {
-    /// Something small, sent in a session.
+    /// Sends a short message in a session.
     fn send_ok(&mut self, who: &str, to: &str) -> Answer {
         self.say(who, Intent::Send(letter(to, "message")), Some(text("Hello")))
     }

@@ -1,4 +1,4 @@
-//! The file of an office: large content, many writers, and files that are not what they were.
+//! The files of an office: large content, many writers, replaced and damaged files.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn send_body(desk: &mut Desk, body: Vec<u8>) -> Answer {
     desk.say("ann", Intent::Send(letter("bob", "message")), Some(content))
 }
 
-/// Writes into the file as another program would.
+/// Changes the database as another program would.
 fn tamper(database: &Path, sql: &str) {
     Connection::open(database).unwrap().execute_batch(sql).unwrap();
 }
@@ -146,7 +146,7 @@ fn a_snapshot_is_sound_by_itself_and_ends_where_the_log_did() {
     assert_eq!(poste_core::store::table_digest::digest(&conn).unwrap(), desk.tables().digest);
 }
 
-// ── Files that are not what they were ────────────────────────────────────────────────────────────────────────
+// ── Replaced and damaged files ───────────────────────────────────────────────────────────────────────────────
 
 #[test]
 fn a_replaced_database_is_noticed_by_the_next_write() {
@@ -156,7 +156,7 @@ fn a_replaced_database_is_noticed_by_the_next_write() {
     other.leave_unverified();
     let theirs = other.place.path.join("office.db");
     let before = poste_core::store::table_digest::digest(other.office.store().conn()).unwrap();
-    // Everything into the one file that is moved.
+    // Checkpoint, so that the moved file holds everything.
     tamper(&theirs, "PRAGMA wal_checkpoint(TRUNCATE)");
     fs::rename(&theirs, desk.place.path.join("office.db")).unwrap();
 
@@ -166,7 +166,7 @@ fn a_replaced_database_is_noticed_by_the_next_write() {
         assert!(matches!(error, Error::Replaced(_)), "{error}");
     }
     let untouched = poste_core::store::table_digest::digest(other.office.store().conn()).unwrap();
-    assert_eq!(untouched, before, "nothing was written into the file that took its place");
+    assert_eq!(untouched, before, "nothing was written to the replacement");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_deleted_database_is_noticed_by_the_next_write() {
     fs::remove_file(desk.place.path.join("office.db")).unwrap();
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     assert!(matches!(desk.office.propose(&proposal, &Rules::none()), Err(Error::Replaced(_))));
-    assert!(matches!(desk.place.open(), Err(Error::NoOffice(_))), "and is not made anew in silence");
+    assert!(matches!(desk.place.open(), Err(Error::NoOffice(_))), "it is not silently created again");
 }
 
 #[test]
@@ -226,17 +226,17 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
     tamper(&desk.place.path.join("office.db"), "PRAGMA wal_checkpoint(TRUNCATE)");
     let lost = desk.send("ann", "bob", "message");
     let damaged = desk.place.path.with_file_name("damaged");
-    // By another process: closing the database here would drop SQLite's locks on it.
+    // Copied by another process: closing the database in this one would drop SQLite's locks on it.
     let copied = std::process::Command::new("cp").arg("-r").arg(&desk.place.path).arg(&damaged).status();
     assert!(copied.unwrap().success());
-    // One bit of the last page: SQLite takes the whole transaction for one that never came to its end.
+    // With one bit of the last page flipped, SQLite takes the transaction for an incomplete one.
     let mut bytes = fs::read(damaged.join("office.db-wal")).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(damaged.join("office.db-wal"), bytes).unwrap();
 
     let office = Place { path: damaged, ..desk.place.clone() }.open().unwrap();
-    assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has dropped it without a word");
+    assert!(views::message(office.store(), lost).unwrap().is_none(), "SQLite has silently dropped it");
     let report = views::verify(office.store(), |_| {}).unwrap();
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].what.contains("was committed"), "{:?}", report.problems);
@@ -248,7 +248,7 @@ fn records_lost_with_the_wal_are_told_by_the_bell() {
 fn a_file_that_asks_for_a_newer_writer_can_be_read_but_not_written() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let number = accepted(desk.post("ann", Send { not_before: after(HOUR), ..letter("bob", "message") })).number;
-    // While this program has it open: a process may outlive an upgrade of the file.
+    // This program has the file open: a process may outlive an upgrade.
     tamper(&desk.place.path.join("office.db"), "UPDATE meta SET value = 99 WHERE key = 'min_writer'");
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     for reopened in [false, true] {
@@ -287,8 +287,8 @@ fn verify_finds_a_table_that_is_not_what_the_log_folds_to() {
 fn a_commit_that_fails_is_an_unknown_outcome_that_names_the_id_and_the_next_write_goes_on() {
     let mut desk = Desk::with(&["ann", "bob"]);
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(text("hello")));
-    // The real COMMIT of the real database, refused at its last moment: a promise of this connection's own that is
-    // only checked then, and broken by whoever writes a record.
+    // A real COMMIT that fails at the last moment: a deferred foreign key of this connection, which is only checked
+    // then, and which every new record violates.
     let promise = "PRAGMA foreign_keys = ON;
         CREATE TEMP TABLE parent (key INTEGER PRIMARY KEY);
         CREATE TEMP TABLE child (key INTEGER REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
@@ -299,11 +299,11 @@ fn a_commit_that_fails_is_an_unknown_outcome_that_names_the_id_and_the_next_writ
         Error::Unknown { ids, .. } => assert_eq!(ids, std::slice::from_ref(&proposal.id)),
         other => panic!("{other}"),
     }
-    // The connection is not trusted again: the next write opens a new one, which promised nothing.
+    // The connection is not reused: the next write opens a new one, without the foreign key.
     assert_eq!(views::why_id(desk.office.store(), &proposal.id).unwrap().state, "absent");
     let outcome = desk.outcome(&proposal);
     assert!(!outcome.repeat);
-    assert!(desk.outcome(&proposal).repeat, "and sending it once more has no second effect");
+    assert!(desk.outcome(&proposal).repeat, "a repeat has no second effect");
 }
 
 #[test]
@@ -318,10 +318,10 @@ fn a_database_that_cannot_grow_is_a_full_disk_and_loses_nothing() {
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), Some(large));
     let error = desk.office.propose(&proposal, &Rules::none()).expect_err("there is no room");
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    assert_eq!((desk.head(), desk.news("bob")), (head, vec![kept]), "reading goes on, nothing was written");
+    assert_eq!((desk.head(), desk.news("bob")), (head, vec![kept]), "reading still works, and nothing was written");
     let conn = desk.office.store().conn();
     conn.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
-    assert!(desk.outcome(&proposal).position.is_some(), "after room was made it goes on");
+    assert!(desk.outcome(&proposal).position.is_some(), "writing works again once there is room");
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn a_part_that_is_too_much_missing_or_different_is_found() {
             "CREATE TRIGGER quiet AFTER INSERT ON messages BEGIN DELETE FROM deliveries; END",
             "the trigger \"quiet\" is not part of an office",
         ),
-        // LIKE takes the underscore for any character.
+        // In LIKE, the underscore matches any character.
         (
             "CREATE TRIGGER sqlitequiet AFTER INSERT ON log BEGIN SELECT 1; END",
             "the trigger \"sqlitequiet\" is not part of an office",
@@ -392,7 +392,7 @@ fn many_foreign_parts_are_counted_and_not_all_named() {
     assert_eq!(problems[20], "480 more parts of the database differ from those of an office");
 }
 
-// ── What was there before ────────────────────────────────────────────────────────────────────────────────────
+// ── Existing folders ─────────────────────────────────────────────────────────────────────────────────────────
 
 fn place_in(folder: &Path) -> Place {
     Place { path: folder.to_owned(), clock: std::sync::Arc::new(SystemClock), options: Options::default() }
@@ -429,24 +429,24 @@ fn a_log_that_lost_its_end_is_read_and_not_written() {
     let stored = desk.head().0;
     let elsewhere = place_in(&desk.folder.path().join("elsewhere"));
     elsewhere.create().unwrap();
-    desk.office = elsewhere.open().unwrap(); // nobody has this one open
+    desk.office = elsewhere.open().unwrap(); // an office that no process has open
     for name in ["office.db-wal", "office.db-shm"] {
         fs::remove_file(path.join(name)).unwrap();
     }
     fs::copy(&copy, path.join("office.db")).unwrap();
 
     desk.office = desk.place.open().unwrap();
-    assert_eq!(views::roster(desk.office.store()).unwrap().len(), 2, "it can be looked at");
+    assert_eq!(views::roster(desk.office.store()).unwrap().len(), 2, "it can still be read");
     let proposal = desk.proposal("ann", Intent::Send(letter("bob", "message")), None);
     match desk.try_outcome(&proposal) {
         Err(Error::Lost { stored: rung, end: head }) => assert_eq!((rung, head), (stored, end)),
         other => panic!("{other:?}"),
     }
-    fs::write(path.join("bell"), "").unwrap(); // whoever knows it goes on
+    fs::write(path.join("bell"), "").unwrap(); // without a bell, writing is allowed again
     desk.send("ann", "bob", "message");
 }
 
-/// A copy of an office at work that nobody has open, with these of its files made empty or deleted.
+/// A copy of a used office that no process has open, with some of its files emptied or deleted.
 fn emptied(empty: &[&str], delete: &[&str]) -> (tempfile::TempDir, Place) {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.send("ann", "bob", "message");
@@ -461,7 +461,7 @@ fn emptied(empty: &[&str], delete: &[&str]) -> (tempfile::TempDir, Place) {
     (folder, place)
 }
 
-/// As far as an interrupted creation gets: a database with a page and nothing in it.
+/// What an interrupted creation leaves: a database with one empty page.
 fn give_it_a_page(place: &Place) {
     let conn = Connection::open(place.path.join("office.db")).unwrap();
     conn.pragma_update(None, "journal_mode", "wal").unwrap();
@@ -476,7 +476,7 @@ fn assert_not_begun_anew(place: &Place, sign: &str) {
         other => panic!("{other:?}"),
     }
     assert!(matches!(place.open(), Err(Error::Emptied { .. } | Error::NoOffice(_) | Error::Unfinished(_))));
-    assert_eq!(wal(), before, "what is left of the mail is not touched");
+    assert_eq!(wal(), before, "the remaining mail is not touched");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Due things are ticks, and idle offices write nothing.
+//! Due items are settled by ticks, and idle offices write nothing.
 
 use poste_core::fold::Code;
 use poste_core::log::{Barrier, Intent, Send, Tick};
@@ -22,7 +22,7 @@ fn mail_that_must_wait_is_ready_only_after_a_tick() {
     desk.clock.pass(HOUR);
     assert!(!desk.delivery(number).ready, "time alone changes no table");
     assert_eq!(desk.news("bob"), []);
-    assert!(desk.track(number).unconfirmed, "but views say that something is due");
+    assert!(desk.track(number).unconfirmed, "but views show that something is due");
 
     let before = desk.head();
     desk.settle();
@@ -83,7 +83,7 @@ fn what_one_tick_makes_due_the_next_one_settles_in_the_same_write() {
     desk.clock.pass(LEASE);
     let before = desk.head();
     desk.settle();
-    assert_eq!(desk.kinds_after(before), ["tick", "tick"], "the lease ran out, and then it expired");
+    assert_eq!(desk.kinds_after(before), ["tick", "tick"], "the lease ended first, then the delivery expired");
     assert_eq!(desk.state(number), State::Expired);
 }
 
@@ -163,7 +163,7 @@ fn a_retry_delay_counts_from_the_end_of_the_lease_however_late_somebody_looks() 
     accepted(desk.claim("bob", number));
     desk.clock.pass(LEASE + HOUR);
     desk.settle();
-    assert!(desk.delivery(number).ready, "its delay of ten seconds was over long ago");
+    assert!(desk.delivery(number).ready, "its delay of ten seconds has long passed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Topics: who is subscribed at a publication's log position gets it.
+//! Topics: the subscribers at a publication's log position get it.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::store::tables::State;
@@ -71,7 +71,7 @@ fn a_message_is_published_to_one_topic() {
     let mut desk = Desk::with(&["ann", "bob"]);
     refused(desk.post("ann", letter("topic:News topic:Other", "message")), Code::Malformed);
     let sent = accepted(desk.post("ann", letter("topic:News bob", "message")));
-    assert_eq!(desk.states(sent.number), [("bob".to_owned(), State::Pending)], "and may name others besides");
+    assert_eq!(desk.states(sent.number), [("bob".to_owned(), State::Pending)], "it may also name agents");
 }
 
 #[test]

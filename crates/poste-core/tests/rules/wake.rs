@@ -1,4 +1,4 @@
-//! Attempts to wake somebody: lines in the history of a delivery, bounded, and never a state.
+//! Attempts to wake an agent: bounded events in the history of a delivery, never a state.
 
 use poste_core::fold::Code;
 use poste_core::log::{Intent, Policy, PolicyType, Redact, SessionStart, Settings, Wake, WakeOutcome, WakeWay};
@@ -105,7 +105,7 @@ fn the_history_does_not_grow_without_end() {
         accepted(desk.ask("lead", rung(number, "coder")));
     }
     refused(desk.ask("lead", rung(number, "coder")), Code::NothingToDo);
-    // It comes back: there is a ring for it, but if that is lost nobody looks for it, since it would never be settled.
+    // After a retry it is rung for, but a lost ring is not found again, because it could never be recorded.
     accepted(desk.fail("coder", number));
     accepted(desk.retry("lead", number));
     start(&mut desk, "coder", std::process::id());
@@ -146,7 +146,7 @@ fn after_its_patience_a_sender_is_told_why_it_was_not_seen() {
     child.wait().expect("it ended");
     assert_eq!(why(&desk, number).as_deref(), Some("the process of session s-coder has ended"));
     accepted(desk.shown("coder", number));
-    assert_eq!(why(&desk, number), None, "it was seen");
+    assert_eq!(why(&desk, number), None, "it was shown");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn patience_is_a_matter_of_the_type() {
     let named = desk.send("lead", "coder", "progress_update");
     assert_eq!(desk.message(named).urgency, Urgency::Session);
     desk.pass(limits::HOUR_MS);
-    assert_eq!(why(&desk, quiet), None, "nobody rings for it, so nobody is missed");
+    assert_eq!(why(&desk, quiet), None, "mail that never rings is never reported as unseen");
     assert_eq!(desk.track(named).unseen.map(|unseen| unseen.patience_ms), Some(limits::MINUTE_MS));
     start(&mut desk, "coder", std::process::id());
     assert_eq!(why(&desk, named).as_deref(), Some("urgency session does not ring; coder has not looked"));
@@ -182,9 +182,9 @@ fn somebody_is_rung_only_where_somebody_runs() {
     let number = desk.send("lead", "coder", "alert");
     let coder = "coder".parse().expect("an address");
     let ring = |desk: &Desk, number| views::to_ring(desk.office.store(), number, &coder).unwrap().len();
-    assert_eq!(ring(&desk, number), 0, "nobody runs");
+    assert_eq!(ring(&desk, number), 0, "no agent is running");
     start(&mut desk, "other", std::process::id());
-    assert_eq!(ring(&desk, number), 0, "somebody else runs");
+    assert_eq!(ring(&desk, number), 0, "only another agent is running");
     start(&mut desk, "coder", std::process::id());
     assert_eq!(ring(&desk, number), 1);
     let calm = desk.send("lead", "coder", "message");

@@ -1,4 +1,4 @@
-//! The WAL behind a reader that does not end: bounded, told, and short again once it is gone.
+//! The WAL behind a reader that does not end: bounded, reported, and short again once the reader has ended.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -38,7 +38,7 @@ fn send_until_refused(desk: &mut Desk) -> (usize, Error) {
             return (sent, error);
         }
     }
-    panic!("the WAL has {} bytes and nobody is refused", wal_bytes(desk));
+    panic!("the WAL has {} bytes and no write was refused", wal_bytes(desk));
 }
 
 fn begin_reading(reader: &Office) {
@@ -77,14 +77,14 @@ fn behind_a_reader_it_grows_so_far_and_then_writers_hear_who_reads() {
     let grown = wal_bytes(&desk);
     assert!((FULL..FULL + SHORT).contains(&grown), "{grown}");
 
-    // A view is still worth reading, and what is due waits.
+    // Views still work, and due items wait.
     desk.clock.pass(2 * HOUR_MS);
     assert_eq!(desk.office.settle().expect("it can be looked at"), Settled::No);
     send(&mut desk).expect_err("still");
     assert_eq!(wal_bytes(&desk), grown);
 
     end_reading(&reader);
-    send(&mut desk).expect("the reader is gone");
+    send(&mut desk).expect("the reader has ended");
     assert!(wal_bytes(&desk) < SHORT, "{}", wal_bytes(&desk));
     desk.verify();
 }
@@ -101,7 +101,7 @@ fn a_writer_waits_for_the_reader_before_it_gives_up() {
         std::thread::sleep(Duration::from_secs(1));
         end_reading(&reader);
     });
-    send(&mut desk).expect("it waits until the reader is gone");
+    send(&mut desk).expect("it waits until the reader has ended");
     reader.join().expect("the reader ended");
     assert!(wal_bytes(&desk) < FULL);
 }
@@ -110,7 +110,7 @@ fn a_writer_waits_for_the_reader_before_it_gives_up() {
 fn a_large_office_gives_its_readers_more_room() {
     let mut desk = desk(Duration::ZERO);
     while fs::metadata(desk.place.path.join("office.db")).expect("a database").len() < 2 * FULL {
-        send(&mut desk).expect("nobody reads");
+        send(&mut desk).expect("there is no reader");
     }
     let reader = desk.place.open().expect("a second one opens");
     begin_reading(&reader);

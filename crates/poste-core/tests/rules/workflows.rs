@@ -1,4 +1,4 @@
-//! Workflows: a step is a message and exists once, nothing is sent out of order, and what is over stays over.
+//! Workflows: each step is one message, steps are sent in order, and what has ended stays ended.
 
 use poste_core::fold::{Code, Effect};
 use poste_core::log::{
@@ -62,17 +62,17 @@ fn retry(workflow: &str, key: Option<&str>) -> Intent {
     Intent::WorkflowRetry(WorkflowRetry { workflow: label(workflow), step: key.map(label) })
 }
 
-/// Begins a workflow as `lead`; its name.
+/// Starts a workflow as `lead`; its name.
 fn begin(desk: &mut Desk, steps: Vec<StepSpec>) -> String {
     match accepted(desk.say("lead", start(steps), Some(text("the definition")))) {
         Effect::Began(label) => label.to_string(),
-        other => panic!("a start came to {other:?}"),
+        other => panic!("unexpected effect: {other:?}"),
     }
 }
 
 fn send(desk: &mut Desk, step: WorkflowStep) -> Answer<MessageNo> {
     let effect = desk.say("lead", Intent::WorkflowStep(step), Some(text("do it")))?;
-    let Effect::Sent(sent) = effect else { panic!("a step came to {effect:?}") };
+    let Effect::Sent(sent) = effect else { panic!("unexpected effect: {effect:?}") };
     Ok(sent.number)
 }
 
@@ -94,7 +94,7 @@ fn desk() -> Desk {
 fn a_definition_that_never_ends_is_refused() {
     let mut desk = desk();
     let with = |desk: &mut Desk, steps| desk.say("lead", start(steps), Some(text("the definition")));
-    refused(desk.ask("lead", start(vec![spec("a", &[])])), Code::Malformed); // without words
+    refused(desk.ask("lead", start(vec![spec("a", &[])])), Code::Malformed); // without the definition's text
     refused(with(&mut desk, Vec::new()), Code::Malformed);
     refused(with(&mut desk, vec![spec("a", &[]), spec("a", &[])]), Code::Malformed);
     refused(with(&mut desk, vec![spec("a", &["b"])]), Code::Malformed);
@@ -138,7 +138,7 @@ fn a_step_is_sent_once_in_its_order_and_finished_once() {
     refused(desk.ask("lead", retry(&ship, None)), Code::Ended);
     let seen = see(&desk, &ship);
     assert_eq!((seen.state, seen.settled()), (WorkflowState::Finished, 2));
-    let result = seen.steps[0].tasks[0].result.clone().expect("it came to something");
+    let result = seen.steps[0].tasks[0].result.clone().expect("it has a result");
     assert_eq!(result.text, "done by coder");
 }
 
@@ -186,7 +186,7 @@ fn what_failed_is_tried_as_a_new_message_and_is_no_dead_letter() {
     accepted(desk.ask("lead", mark(&ship, "build", 1, StepMark::Failed)));
     refused(desk.ask("lead", end(&ship, WorkflowEnding::Finished)), Code::OutOfOrder);
     accepted(desk.ask("lead", end(&ship, WorkflowEnding::Failed)));
-    // Somebody lets it try again.
+    // Only its owner or a human may retry it.
     refused(desk.ask("coder", retry(&ship, None)), Code::NotAllowed);
     refused(desk.ask("ann", retry(&ship, Some("test"))), Code::UnknownStep);
     accepted(desk.ask("ann", retry(&ship, Some("build"))));
@@ -231,17 +231,17 @@ fn a_loop_runs_again_as_often_as_it_may() {
             }
         }
     };
-    refused(desk.ask("lead", mark(&ship, "write", 1, StepMark::Again)), Code::OutOfOrder); // nothing was done
+    refused(desk.ask("lead", mark(&ship, "write", 1, StepMark::Again)), Code::OutOfOrder); // nothing is done yet
     round(&mut desk, 1);
     accepted(desk.ask("lead", mark(&ship, "review", 1, StepMark::Again)));
     refused(desk.ask("lead", mark(&ship, "review", 1, StepMark::Again)), Code::StepTaken);
     refused(desk.ask("lead", mark(&ship, "review", 1, StepMark::Done)), Code::StepTaken);
-    refused(send(&mut desk, step(&ship, "write", "coder")), Code::StepTaken); // of the first round
+    refused(send(&mut desk, step(&ship, "write", "coder")), Code::StepTaken); // a step of the first round
     refused(send(&mut desk, step(&ship, "merge", "coder")), Code::OutOfOrder);
     round(&mut desk, 2);
     refused(desk.ask("lead", mark(&ship, "review", 2, StepMark::Again)), Code::OutOfOrder);
     accepted(desk.ask("lead", mark(&ship, "review", 2, StepMark::Failed)));
-    // Whoever lets it try again gives it one round more.
+    // A retry allows one more round.
     accepted(desk.ask("lead", retry(&ship, None)));
     accepted(desk.ask("lead", mark(&ship, "review", 2, StepMark::Again)));
     round(&mut desk, 3);
@@ -343,7 +343,7 @@ fn a_step_has_so_much_time_whoever_works_at_it() {
     assert_eq!((delivery.state, delivery.reason), (State::Expired, Some(EndReason::TimedOut)));
     assert_eq!(desk.told_of(message), [("coder".to_owned(), Notice::StepOver)]);
     assert_eq!(see(&desk, &ship).steps[0].tasks[0].state, TaskState::Failed);
-    // What is done in time is never late.
+    // A step that was done in time never times out.
     let again = WorkflowStep { attempt: 2, time_limit_ms: Some(MINUTE), ..step(&ship, "build", "coder") };
     let message = accepted(send(&mut desk, again));
     accepted(desk.done("coder", message));
@@ -359,7 +359,7 @@ fn a_leap_of_the_clock_is_no_time_to_work() {
     let message = accepted(send(&mut desk, limited));
     desk.clock.set_wall(5 * HOUR);
     desk.settle();
-    desk.send("lead", "other", "message"); // whoever writes notices the leap
+    desk.send("lead", "other", "message"); // the next write notices the leap
     assert_eq!(desk.state(message), State::Pending);
     desk.pass(HOUR + SECOND);
     assert_eq!(desk.state(message), State::Expired);
@@ -413,7 +413,7 @@ fn whoever_speaks_for_a_workflow_leaves_it_to_its_lead() {
     assert_eq!(see(&desk, &alone).state, WorkflowState::Cancelled);
     assert_eq!(desk.state(build), State::Returned);
     accepted(desk.say("ann", Intent::WorkflowStep(step("led-1", "build", "coder")), Some(text("go on"))));
-    // Whoever works at a step and retires has failed it.
+    // When the agent of a step retires, the step has failed.
     accepted(desk.retire("ann", "coder"));
     assert_eq!(see(&desk, "led-1").steps[0].tasks[0].state, TaskState::Failed);
 }
@@ -432,7 +432,7 @@ fn the_conversation_of_an_open_workflow_is_not_finished() {
     let batch = views::finished(desk.office.store(), later(&desk), MessageNo(1)).unwrap();
     let archive = desk.office.write_archive(&batch).unwrap();
     accepted(desk.ask("lead", Intent::Archive(archive)));
-    // How it went is still told, words and all.
+    // The workflow's view is still complete, with results.
     let seen = see(&desk, &ship);
     assert_eq!(seen.steps[0].tasks[0].result.as_ref().map(|result| result.text.as_str()), Some("done by coder"));
 }
@@ -489,7 +489,7 @@ fn a_numbered_step_waits_for_the_earlier_ones() {
     accepted(desk.claim("coder", second));
     refused(desk.claim("coder", third), Code::OutOfOrder);
     accepted(desk.fail("coder", second));
-    // Nobody wants to hear of it any more: the next one may begin.
+    // Once the failed step is dropped, the next one may begin.
     let drop = Intent::Drop(poste_core::log::Drop { message: second, recipient: None });
     accepted(desk.ask("lead", drop));
     accepted(desk.claim("coder", third));
@@ -540,7 +540,7 @@ fn only_what_ends_a_step_is_settled_and_a_word_about_it_waits() {
     assert_eq!((desk.state(blocked), desk.state(asked)), (State::Pending, State::Pending));
     let lead = desk.office.store().tables().unwrap().agent("lead").unwrap().expect("registered");
     let starts = views::startable(desk.office.store(), &lead, desk.now(), 10).unwrap();
-    assert_eq!(starts.iter().map(|found| found.message).collect::<Vec<_>>(), [blocked], "a remark can wait");
+    assert_eq!(starts.iter().map(|found| found.message).collect::<Vec<_>>(), [blocked], "a plain reply can wait");
     let ends = Some(Ends { message: build, how: EndsHow::Replied, token: None });
     let done = accepted(desk.post("coder", Send { ends, ..reply("response") })).number;
     assert_eq!(desk.state(done), State::Done);
@@ -597,5 +597,5 @@ fn ids_of_advances_are_kept_for_the_records_they_are_derived_from() {
     refused(propose("lead", mark(&other, "a", 1, StepMark::Skipped)), Code::ReservedId);
     accepted(propose("lead", advance.clone()));
     let next = desk.office.advance_id(&advance).unwrap();
-    assert_eq!(next.as_str(), format!("{id}/2"), "the id is taken for ever");
+    assert_eq!(next.as_str(), format!("{id}/2"), "the id is never free again");
 }

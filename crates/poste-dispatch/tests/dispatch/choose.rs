@@ -196,7 +196,7 @@ fn a_budget_that_is_used_up_stops_it_until_its_time_is_over() {
         assert!(hold.until.is_some_and(|until| until > now.now && until.since_ms(now.now) <= 3_600_000));
     }
     one.mail.clear();
-    assert_eq!(choose(&facts(8, vec![one])), Choice::default(), "nothing waits, so nothing is held");
+    assert_eq!(choose(&facts(8, vec![one])), Choice::default(), "no mail waits, so nothing is held");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn too_many_starts_failures_and_strange_files_stop_it() {
 
     let mut failing = agent("a", "", some(&[1]));
     failing.failures = Failures { runs: 5, messages: 2 };
-    assert_eq!(told(&choose(&facts(8, vec![failing.clone()]))).len(), 1, "that may be the messages");
+    assert_eq!(told(&choose(&facts(8, vec![failing.clone()]))).len(), 1, "the messages may be at fault");
     failing.failures.messages += 1;
     let hold = held(&facts(8, vec![failing]));
     assert_eq!((hold.why, hold.until), (HoldReason::Failing, Some(at(100_000 + 10 * MINUTE))));
@@ -252,7 +252,7 @@ fn after_a_start_that_came_to_nothing_it_rests() {
     assert_eq!(told(&choose(&facts(8, vec![one]))).len(), 1);
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -264,10 +264,10 @@ impl Numbers {
     }
 }
 
-/// An office of random agents and mail that is worked through, with every rule looked at in each step.
+/// An office of random agents and mail that is simulated, with every rule checked in each step.
 struct Simulation {
     facts: Facts,
-    /// Of each run, when it is over.
+    /// When each run ends.
     running: Vec<(Name, Timestamp)>,
     started: BTreeMap<MessageNo, usize>,
     held: BTreeSet<MessageNo>,
@@ -326,7 +326,7 @@ impl Simulation {
             agent.mail.retain(|mail| !start.messages.contains(&mail.message));
             agent.lately.push(now);
             agent.last_started = Some(now);
-            assert!(agent.lately.len() <= agent.config.starts_per_minute as usize, "too fast");
+            assert!(agent.lately.len() <= agent.config.starts_per_minute as usize, "more starts than the limit");
             start.messages.iter().for_each(|message| *self.started.entry(*message).or_default() += 1);
         }
         for hold in &choice.holds {
@@ -350,13 +350,13 @@ impl Simulation {
                 }
             }
         }
-        assert!(self.running.len() <= self.facts.places, "more runs than places");
+        assert!(self.running.len() <= self.facts.places, "more runs than the limit");
         for agent in &self.facts.agents {
             let own = self.running.iter().filter(|(name, _)| *name == agent.name).count();
-            assert!(own <= agent.config.concurrency as usize, "more runs of one than it may have");
-            // Whatever is left has a reason that can be seen.
+            assert!(own <= agent.config.concurrency as usize, "more runs than its concurrency");
+            // Mail that is not started has a visible reason.
             let is_told = choice.waits.iter().any(|wait| wait.agent == agent.name);
-            assert!(agent.mail.is_empty() || is_told || agent.held.is_some(), "{} waits in silence", agent.name);
+            assert!(agent.mail.is_empty() || is_told || agent.held.is_some(), "{} waits without a reason", agent.name);
         }
         let ends = self.running.iter().map(|(_, until)| *until).chain(choice.look_again);
         match ends.filter(|at| *at > now).min() {
@@ -366,7 +366,7 @@ impl Simulation {
         true
     }
 
-    /// Nobody is started twice while another with mail as urgent waits, and is free.
+    /// No agent is started twice while another free one waits with mail that is as urgent.
     fn check_turns(&self, choice: &Choice) {
         let best = |start: &Start| {
             let agent = self.facts.agents.iter().find(|agent| agent.name == start.agent).expect("known");
@@ -394,7 +394,7 @@ fn nothing_is_over_a_limit_nobody_starves_and_nothing_waits_in_silence() {
         let mut steps = 0;
         while simulation.step(&mut numbers) {
             steps += 1;
-            assert!(steps < 10_000, "seed {seed} does not end");
+            assert!(steps < 10_000, "seed {seed} never ends");
         }
         let Simulation { started, held, messages, .. } = simulation;
         assert!(started.values().all(|times| *times == 1), "seed {seed}: something was started twice");

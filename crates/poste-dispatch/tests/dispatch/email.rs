@@ -2,7 +2,7 @@ use poste_dispatch::ingest::{Unfit, email};
 use poste_verbs::ingest::Attachment;
 use poste_verbs::mark;
 
-/// What is kept of attachments, in all, and how many of them.
+/// The maximum total size of attachments, and their maximum number.
 const ATTACHED_BYTES_MAX: usize = 16 * 1024 * 1024;
 const ATTACHMENTS_MAX: usize = 20;
 
@@ -77,7 +77,7 @@ fn what_an_office_caused_itself_names_it() {
         Content-Type: message/rfc822\n\nMessage-ID: <poste-1.MARK@b>\nSubject: y\n\nz\n--q--\n";
     assert!(!echo(report));
     assert!(email(report.replace("MARK", &mark).as_bytes()).unwrap().returned_to.contains(&mark));
-    // People answer, and programs that this office did not make speak.
+    // Answers of people, and mail of other programs, are no echo.
     assert!(!echo("From: a@b\nIn-Reply-To: <poste-1.MARK@b>\nAuto-Submitted: no\nSubject: x\n\n> MARK"));
     let ticket =
         "From: a@b\nAuto-Submitted: auto-generated\nIn-Reply-To: <poste-1.MARK@b>\nSubject: x\n\nAnn wrote: call Bob";

@@ -1,5 +1,5 @@
-//! Agents that run, without a process: what is chosen, what is shown, what is read from outside; and workflows against a
-//! real office.
+//! Dispatch without processes: what is started, what is shown, what is read from outside; and workflows against a real
+//! office.
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the core")]
 
 mod choose;
@@ -15,7 +15,7 @@ fn verbs_are_listed_once_and_in_order() {
     assert!(names.is_sorted_by(|one, next| one < next), "{names:?}");
 }
 
-/// Whoever adds to these adds to what a permission has to cover.
+/// Each verb in this list is one more that a permission has to cover.
 #[test]
 fn what_verbs_do_beyond_the_office_is_known() {
     let verbs = poste_dispatch::VERBS.iter();

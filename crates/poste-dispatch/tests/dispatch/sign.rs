@@ -2,7 +2,7 @@ use poste_dispatch::notify::sign::{TOLERANCE_S, Unsigned, sign, verify};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// The example of the specification.
+/// The example from the specification.
 #[test]
 fn a_signature_is_the_one_others_make() {
     let made = sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);

@@ -110,7 +110,7 @@ fn a_state_is_what_is_true() {
 fn an_occurrence_has_one_name() {
     let silent = |mark: u64, since: i64| Trouble::Silent { run: "r1".parse().unwrap(), since: at(since), mark }.id();
     assert_eq!(silent(5, 100), silent(5, 101));
-    assert_ne!(silent(5, 100), silent(6, 100), "it spoke and fell silent again");
+    assert_ne!(silent(5, 100), silent(6, 100), "it was active and has gone silent again");
     let lease = |until: i64| {
         let run = "r1".parse().unwrap();
         Trouble::LeaseNearlyOut { run, message: MessageNo(4), until: at(until) }.id()
@@ -120,5 +120,5 @@ fn an_occurrence_has_one_name() {
     assert!(long.id().is_some(), "a name too long for an id");
     let mut failures = failing(200).unwrap();
     failures.first = None;
-    assert_eq!(Trouble::Failing(failures).id(), None, "it was told when it began");
+    assert_eq!(Trouble::Failing(failures).id(), None, "it was notified at the start");
 }

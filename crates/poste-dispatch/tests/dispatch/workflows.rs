@@ -1,5 +1,5 @@
-//! Workflows against a real office: what lint says of wrong definitions, and that right ones are gone on with whatever
-//! dies, however often, and whoever else is at it at the same time.
+//! Workflows against a real office: lint reports wrong definitions, and correct ones are advanced whatever crashes,
+//! however often, and whoever else advances them at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -116,7 +116,7 @@ impl Desk {
         if to.starts_with("role:") { "helper".to_owned() } else { to }
     }
 
-    /// Whoever has it answers it.
+    /// The recipient answers it.
     fn answer(&mut self, message: MessageNo, text: &str) {
         let who = self.recipient(message);
         let ends = Some(Ends { message, how: EndsHow::Replied, token: None });
@@ -316,7 +316,7 @@ fn a_loop_has_an_end() {
     assert_eq!((seen.state, seen.step("review").unwrap().state), (WorkflowState::Failed, StepState::Failed));
     assert_eq!(seen.step("polish").unwrap().tasks.len(), 0);
     assert_eq!(seen.reason.as_deref(), Some("step review failed: until is still false after 3 rounds"));
-    // Somebody gives it one round more.
+    // A retry allows one more round.
     desk.say("ann", Intent::WorkflowRetry(WorkflowRetry { workflow: flow.clone(), step: None }), None);
     desk.advance();
     assert_eq!(desk.open(&flow).len(), 1);
@@ -428,7 +428,7 @@ fn what_nobody_can_take_waits_and_goes_on_when_somebody_can() {
     assert_eq!(advanced.waiting, ["flow-1 step b: helper is retired"]);
     let head = poste_core::office::head(desk.office.store()).unwrap();
     desk.advance();
-    assert_eq!(poste_core::office::head(desk.office.store()).unwrap(), head, "it is said once");
+    assert_eq!(poste_core::office::head(desk.office.store()).unwrap(), head, "it is recorded once");
     assert_eq!(desk.see(&flow).step("b").unwrap().reason.as_deref(), Some("helper is retired"));
     desk.register("helper", Register { update: true, ..Register::default() });
     desk.advance();
@@ -445,7 +445,7 @@ fn an_erased_definition_ends_its_workflow_where_it_would_go_on() {
     desk.say("ann", redact, Some("a secret"));
     desk.office.erase().unwrap();
     desk.advance();
-    assert!(desk.see(&flow).is_open(), "what was asked before it was erased may be answered");
+    assert!(desk.see(&flow).is_open(), "a step that was sent before the erasure may be answered");
     desk.answer(desk.open(&flow)[0].1, "done");
     desk.advance();
     assert_eq!(desk.see(&flow).state, WorkflowState::Failed);
@@ -538,8 +538,8 @@ request = "{{steps.review.result}} {{steps.go.choice}}"
 retries = 9
 "#;
 
-/// Somebody dies after saying some of what there is to say, somebody else says all of it from an old view, people answer,
-/// fail and take their time; whatever happens, each step is sent once and in its order, and in the end it is over.
+/// One process dies after some of the due records, another writes all of them from an old view, agents answer, fail and
+/// take their time. Still, each step is sent once and in order, and the workflow ends.
 #[test]
 fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
     for seed in 1..=12_u64 {
@@ -557,16 +557,16 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
             let outline = views::open_workflows(desk.office.store(), Some(&flow)).unwrap().remove(0);
             let (definition, inputs) = workflow::began(&desk.office, &outline).unwrap().unwrap();
             let acts = [&seen, &outline].map(|view| workflow::plan(&definition, &inputs, view).len());
-            assert_eq!(acts[0] == 0, acts[1] == 0, "seed {seed}: what to say is known without a word that was said");
+            assert_eq!(acts[0] == 0, acts[1] == 0, "seed {seed}: the outline is enough to know what is due");
             assert!(
                 acts[0] == 0 || Pending::of(&outline) != Pending::None,
-                "seed {seed}: it is still, and is not: {seen:?}"
+                "seed {seed}: due records, but nothing is pending: {seen:?}"
             );
             match rng.below(10) {
                 0 => drop(workflow::advance(&mut desk.office, Via::Cli).unwrap()),
                 1 => drop(workflow::advance(&mut other, Via::Cli).unwrap()),
                 2 => old = Some(seen),
-                // Killed half way, or late by a whole age.
+                // Killed half way, or working from an outdated view.
                 3..=5 => {
                     let view = if rng.below(3) == 0 { old.clone().unwrap_or(seen) } else { seen };
                     let (definition, inputs) = workflow::began(&desk.office, &view).unwrap().unwrap();
@@ -610,7 +610,7 @@ fn it_goes_on_whoever_dies_and_whoever_else_is_at_it() {
     }
 }
 
-/// By the log alone: every message of a step once, and none before what it needs was marked.
+/// By the log alone: each step is sent once, and only after the steps it needs were marked.
 fn check_order(desk: &Desk, flow: &Label, seed: u64) {
     let mut sent = BTreeSet::new();
     let mut settled: BTreeMap<(String, u32), u64> = BTreeMap::new();
@@ -629,10 +629,10 @@ fn check_order(desk: &Desk, flow: &Label, seed: u64) {
                 assert!(sent.insert(key.clone()), "seed {seed}: {key:?} was sent twice");
                 for need in &needs[step.step.as_str()] {
                     let is_over = settled.keys().any(|(key, _)| key == need);
-                    assert!(is_over, "seed {seed}: {key:?} was sent before {need} was over");
+                    assert!(is_over, "seed {seed}: {key:?} was sent before {need} ended");
                 }
                 let own = (step.step.to_string(), step.round);
-                assert!(!settled.contains_key(&own), "seed {seed}: {own:?} was over and sent again");
+                assert!(!settled.contains_key(&own), "seed {seed}: {own:?} had ended and was sent again");
             }
             Intent::WorkflowMark(mark) if mark.what.word() != "waiting" => {
                 let own = (mark.step.to_string(), mark.round);
@@ -646,7 +646,7 @@ fn check_order(desk: &Desk, flow: &Label, seed: u64) {
     assert!(desk.folder.path().exists());
 }
 
-/// A result that makes what is said of it larger than any message may be.
+/// A result so large that a text with it exceeds the maximum size of a message.
 fn large(word: &str) -> String {
     format!("{word}\n{}", "x".repeat(5_000_000))
 }
@@ -711,7 +711,7 @@ fn what_was_let_fail_or_failed_beside_another_is_tried_again_when_asked_to() {
     assert_eq!(desk.see(&label).state, WorkflowState::Failed);
     desk.say("ann", retry(&label, "a"), None);
     desk.advance();
-    assert_eq!(desk.open(&label).len(), 1, "it is tried once more");
+    assert_eq!(desk.open(&label).len(), 1, "it is retried");
 
     let text = "[[step]]\nkey = 'a'\nagent = 'writer'\nrequest = 'A'\n\
                 [[step]]\nkey = 'b'\nagent = 'reviewer'\nrequest = 'B'\n";
@@ -741,7 +741,7 @@ fn the_answer_to_a_step_starts_nobody() {
     let ann = desk.office.agent(&"ann".parse().unwrap()).unwrap().unwrap();
     let found = views::startable(desk.office.store(), &ann, desk.office.now().unwrap(), 10).unwrap();
     let from: Vec<_> = found.iter().map(|mail| mail.message).collect();
-    assert_eq!(from, [MessageNo(question.0 + 2)], "only what nobody else goes on with");
+    assert_eq!(from, [MessageNo(question.0 + 2)], "only mail that the workflow does not handle");
 }
 
 #[test]
@@ -774,7 +774,7 @@ fn what_goes_wrong_with_one_workflow_stops_no_other() {
                 request = '{{inputs.long}} {{inputs.long}}'\n";
     let long = desk.start(text, &[("long", &"word ".repeat(10_000))]);
     let short = desk.start(text, &[]);
-    // Where long texts are kept nothing can be kept any more.
+    // Long texts can no longer be stored.
     let blobs = desk.place.path.join("blobs");
     std::fs::remove_dir_all(&blobs).unwrap();
     std::fs::write(&blobs, "").unwrap();

@@ -1,4 +1,5 @@
-//! Several processes of one machine follow into the same files: whoever folds a record, its proposer gets its answer.
+//! Several processes of one machine follow a log into the same files: the proposer of a record gets its answer,
+//! whichever process folds it.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +14,7 @@ use poste_testkit::sim::{Faults, SimLog};
 
 use crate::world::{World, accepted};
 
-/// A connection whose records another process folds before its owner asks for them.
+/// A connection whose records another process folds before this one pulls them.
 #[derive(Debug)]
 struct Overtaken {
     log: SimLog,
@@ -53,7 +54,7 @@ fn the_whole_answer_reaches_the_proposer_when_another_process_folds_its_record()
     assert!(again.repeat);
 }
 
-/// A connection that brings nothing for some pulls after it published, and may lose the answer to what it published.
+/// A connection whose first pulls after publishing are empty, and which may lose the answer to a publication.
 #[derive(Debug)]
 struct Slow {
     log: SimLog,

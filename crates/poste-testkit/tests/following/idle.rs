@@ -1,5 +1,5 @@
-//! What Poste proposes by itself, each time it looks, is published once: a log that keeps refusals must not grow while
-//! nothing happens.
+//! Proposals that Poste makes automatically, each time it looks, are published once: a log that keeps refusals must not
+//! grow while nothing happens.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use poste_verbs::{Caller, Desk, Files, Host};
 
 use crate::world::{World, accepted, refused};
 
-/// Looks several times, and says how many records that brought.
+/// Looks several times; the number of new records.
 fn published(world: &World, mut look: impl FnMut()) -> u64 {
     let before = world.sequencer.last();
     (0..5).for_each(|_| look());
@@ -38,7 +38,7 @@ fn a_step_that_waits_for_an_agent_is_not_published_at_each_look() {
     let first = world.sequencer.last();
     let waiting = workflow::advance(&mut one, Via::Cli).unwrap().waiting;
     assert!(waiting[0].contains("builder"), "{waiting:?}");
-    assert_eq!(world.sequencer.last(), first.next(), "only that it waits is written down");
+    assert_eq!(world.sequencer.last(), first.next(), "only the wait is recorded");
     assert_eq!(state(&one), StepState::Waiting);
     for office in [&mut one, &mut two] {
         office.follow().unwrap();
@@ -79,7 +79,7 @@ fn a_rule_that_another_watcher_holds_is_not_asked_for_in_the_log() {
         assert_eq!(refused(&poste_config::propose(&mut two, proposal).unwrap()), Code::RuleHeld);
     }
     assert_eq!(world.sequencer.last(), before);
-    // The first look after the lease ends settles that, and takes the rule.
+    // The first look after the lease has ended settles it, and takes the rule.
     world.clock.advance(60_000);
     assert!(matches!(poste_config::propose(&mut two, &proposals[0]).unwrap().verdict, Verdict::Accepted(_)));
 }

@@ -1,4 +1,4 @@
-//! Offices in folders that follow a log which something else orders.
+//! Offices in folders that follow a log ordered elsewhere.
 
 mod answers;
 mod idle;

@@ -1,4 +1,4 @@
-//! Bytes that are no record get a position and change nothing; what could be read once and rots still stops everybody.
+//! Malformed bytes get a position and change nothing; a stored record that becomes unreadable still stops every reader.
 
 use poste_core::fold::Code;
 use poste_core::limits::ENVELOPE_BYTES_MAX;
@@ -24,7 +24,7 @@ fn garbage_in_the_log_is_kept_and_folding_goes_on() {
         world.sequencer.append_bytes(bytes);
     }
     let sent = one.propose(&letter, &Rules::none()).unwrap();
-    assert!(!sent.repeat, "the damaged copy of it took no id");
+    assert!(!sent.repeat, "the damaged copy did not take the id");
     accepted(sent);
     two.follow().unwrap();
     assert_eq!(tables(&one), tables(&two));
@@ -40,7 +40,7 @@ fn garbage_in_the_log_is_kept_and_folding_goes_on() {
             told.iter().map(|malformed| malformed.position).collect::<Vec<_>>(),
             [first, Position(first.0 + 1), Position(first.0 + 2), Position(first.0 + 3)]
         );
-        assert_eq!(told[3].bytes, ENVELOPE_BYTES_MAX as u64 + 1, "not everything is kept of what is far too long");
+        assert_eq!(told[3].bytes, ENVELOPE_BYTES_MAX as u64 + 1, "a far too long envelope is not kept whole");
         assert_eq!(views::verify(store, |_| {}).unwrap().problems, []);
         assert!(views::diff_with_fold(store, |_| {}).unwrap().equal);
     }
@@ -62,7 +62,7 @@ fn accepted_at(world: &mut World, office: &mut poste_core::Office) -> Position {
     world.send(office, "ann", "bob", "hello").position.unwrap()
 }
 
-/// A connection on which content is changed on its way.
+/// A connection that changes content in transit.
 #[derive(Debug)]
 struct Garbling(SimLog);
 

@@ -1,4 +1,4 @@
-//! Everything an office in a folder can do, over a log that something else orders.
+//! Everything an office in a folder can do, over a log that is ordered elsewhere.
 
 use std::fs;
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn an_archive_is_a_file_on_every_machine() {
     world.clock.advance(1_000);
     let batch = views::finished(one.store(), one.now().unwrap(), MessageNo(1)).unwrap();
     let archive = one.write_archive(&batch).unwrap();
-    // The other machine took the same name for a file that no record will ever name.
+    // The other machine has a file of the same name, which no record will ever name.
     two.follow().unwrap();
     fs::create_dir(world.path("two").join("archive")).unwrap();
     fs::write(world.path("two").join("archive").join(&archive.file), "something else\n").unwrap();

@@ -1,4 +1,4 @@
-//! Refusals stay in a log that is ordered elsewhere, and every reader of that log counts them.
+//! A log that is ordered elsewhere keeps refusals, and every reader of it counts them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn a_followed_log_with_a_refusal_verifies_and_replays() {
     assert_eq!(tables(&one), tables(&two));
     accepted(world.send(&mut two, "ann", "bob", "from the other machine"));
     let ahead = Store::open_other(&world.path("two")).unwrap();
-    assert!(views::diff_with_other(store, &ahead, |_| {}).unwrap().equal, "the one ahead is folded up to this one");
+    assert!(views::diff_with_other(store, &ahead, |_| {}).unwrap().equal, "the longer log is folded up to this one");
 }
 
 #[test]
@@ -222,11 +222,7 @@ fn a_refused_claim_to_an_id_of_the_office_does_not_take_it() {
     let id = one.store().tables().unwrap().tick_id(due.unwrap()).unwrap();
     let squatter = Proposal { id, ..world.letter("ann", "bob", "mine") };
     assert_eq!(refused(&two.propose(&squatter, &Rules::none()).unwrap()), Code::ReservedId);
-    assert_eq!(
-        refused(&two.propose(&squatter, &Rules::none()).unwrap()),
-        Code::ReservedId,
-        "and no repeat of anything"
-    );
+    assert_eq!(refused(&two.propose(&squatter, &Rules::none()).unwrap()), Code::ReservedId, "it is not a repeat");
     world.clock.advance(60_000);
     assert_eq!(one.settle().unwrap(), Settled::Yes);
     let taken = one.store().tables().unwrap().id(&squatter.id).unwrap().expect("the tick has its id");

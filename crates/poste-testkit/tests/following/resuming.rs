@@ -1,4 +1,4 @@
-//! A verb that tried more than once is resumed under its id, also where the log keeps what it refused.
+//! A verb that needed several tries is resumed under its id, also in a log that keeps refusals.
 
 use std::sync::{Arc, Mutex};
 
@@ -54,7 +54,7 @@ fn agreeing_after_the_delivery_ended_is_said_once_and_written_down_once() {
     }
 }
 
-/// A connection on which another machine hands a lock on just before it is broken.
+/// A connection on which another machine passes a lock on just before it is broken.
 #[derive(Debug)]
 struct HandsOn {
     log: SimLog,

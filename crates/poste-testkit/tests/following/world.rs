@@ -44,7 +44,7 @@ impl World {
         (world, one, two)
     }
 
-    /// Where the office of a machine is. Each machine has a mark of its own.
+    /// The office of a machine. Each machine has its own mark.
     pub fn place(&self, name: &str) -> Place {
         let options = Options { machine_mark: format!("mark of {name}"), ..Options::default() };
         Place { path: self.path(name), clock: self.clock.clone(), options }
@@ -54,7 +54,7 @@ impl World {
         self.folder.path().join(name).join(".poste")
     }
 
-    /// A new machine with an office that has folded everything so far.
+    /// A new machine with an office that has folded the whole log.
     pub fn machine(&mut self, name: &str) -> Office {
         std::fs::create_dir(self.folder.path().join(name)).unwrap();
         assert!(self.place(name).create_following().unwrap());
@@ -63,7 +63,7 @@ impl World {
         office
     }
 
-    /// Another process of a machine.
+    /// Opens a machine's office in another process.
     pub fn open(&mut self, name: &str) -> Office {
         self.machines += 1;
         let log = self.sequencer.connect(self.machines, 0, Faults::NONE);

@@ -1,8 +1,8 @@
 //! Golden records: one sealed envelope of every kind, and one short log with the digest it folds to.
 //!
-//! A log outlives the program that wrote it. So these files are written once (`POSTE_BLESS=1`) and after the first
-//! release tag never again: a program that cannot read them, would write them differently, or folds them to other
-//! tables breaks every office there is. Until that tag formats may change, with a note.
+//! A log outlives the program that wrote it. So these files are written once (`POSTE_BLESS=1`) and never again after
+//! the first release tag: a program that cannot read them, writes them differently, or folds them to other tables
+//! breaks every existing office. Until that tag formats may change, with a note.
 //!
 //! ```text
 //! records/v1/20-message.send.json           the envelope, byte for byte
@@ -46,7 +46,7 @@ fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}; POSTE_BLESS=1 writes new golden files", path.display()))
 }
 
-/// The machine every golden record comes from.
+/// The machine of every golden record.
 fn machine() -> Label {
     text("0123456789abcdef")
 }
@@ -71,7 +71,7 @@ fn golden_records_decode_and_seal_to_the_same_bytes() {
         let sealed = Sealed::open(bytes.clone()).unwrap_or_else(|why| panic!("{shown}: {why}"));
         let envelope = &sealed.envelope;
         let name = path.file_name().unwrap().to_string_lossy();
-        assert_eq!(name, file_name(envelope.kind, &envelope.name), "the file is called after its kind");
+        assert_eq!(name, file_name(envelope.kind, &envelope.name), "the file is named after its kind");
         let intent = sealed.intent().unwrap_or_else(|why| panic!("{shown}: {why}")).expect("a kind this program knows");
         assert_eq!(intent.kind().number, envelope.kind, "{shown}");
         let content = envelope.content.map(|expected| {
@@ -126,7 +126,7 @@ fn the_golden_log_folds_to_its_digest() {
     assert_eq!(
         digest(store.conn()).unwrap().to_string(),
         expected.trim(),
-        "the fold, or the shape of a table, has changed: old logs fold to something else now"
+        "the fold or a table's shape has changed: old logs now fold to other tables"
     );
     let bytes = |records: &[Record]| records.iter().flat_map(line_of).collect::<Vec<u8>>();
     assert!(bytes(&kept) == bytes(&written), "the same proposals are written differently now");
@@ -219,7 +219,7 @@ const REFUSED: &[&str] = &[
     "unknown_rule",
 ];
 
-/// A log in which little happens would fold to the same digest whatever the fold does.
+/// A log in which little happens would have the same digest whatever the fold does.
 fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
     assert!(outcomes.len() >= 40, "{} records", outcomes.len());
     let refused: Vec<&str> = outcomes
@@ -229,8 +229,8 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
             Verdict::Accepted(_) => None,
         })
         .collect();
-    assert_eq!(refused, REFUSED, "what is refused, in the order of the story");
-    // Every table has something in it that another fold could get wrong.
+    assert_eq!(refused, REFUSED, "the refusals, in the order of the story");
+    // Every table has rows that another fold could get wrong.
     for table in [
         "closed",
         "redactions",
@@ -266,6 +266,6 @@ fn the_log_is_worth_keeping(store: &Store, outcomes: &[Outcome]) {
     assert!(outcomes.iter().any(|outcome| matches!(outcome.verdict, Verdict::Accepted(Effect::Late(_)))));
     let states: u64 =
         store.conn().query_row("SELECT count(DISTINCT state) FROM deliveries", [], |row| row.get(0)).unwrap();
-    assert_eq!(states, State::ALL.len() as u64, "every state is the end of some delivery");
+    assert_eq!(states, State::ALL.len() as u64, "some delivery ends in each state");
     assert_eq!(invariants::full(store).unwrap(), []);
 }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::text;
 
-/// Fixed inputs: every optional field is there once, so that a renamed or dropped one is noticed.
+/// Fixed inputs: every optional field is set once, so that a renamed or dropped one is noticed.
 pub(super) fn golden_proposals() -> Vec<Proposal> {
     let (message, token) = (MessageNo(17), Some(Position(41)));
     let artifact = Artifact {
@@ -326,7 +326,7 @@ pub(super) fn golden_content() -> Content {
     }
 }
 
-/// What a version of a shared context holds.
+/// The content of a version of a shared context.
 fn golden_version() -> Content {
     let json = |text: &str| Some(RawValue::from_string(text.to_owned()).unwrap());
     Content {

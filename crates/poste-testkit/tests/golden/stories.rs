@@ -1,4 +1,4 @@
-//! A log in which everything happens, told story by story.
+//! A log with every kind of event, story by story.
 
 use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Barrier, Claim, Clock, Close, Content, ContextAppend,
@@ -72,14 +72,14 @@ impl Scribe {
         self.write_with(&id, actor, None, intent, Some(golden_content()))
     }
 
-    /// The number of the message a record makes, by folding all there is.
+    /// The number of the message that a record creates, from a fold of the whole log.
     fn message_at(&self, position: Position) -> u64 {
         let (store, _) = fold_all(&self.records);
         let sql = "SELECT number FROM messages WHERE position = ?1 AND notice IS NULL";
         store.conn().query_row(sql, [position], |row| row.get(0)).unwrap()
     }
 
-    /// Everybody takes note of what the office told them.
+    /// All agents acknowledge their notices.
     fn acknowledge_notices(&mut self) {
         let (store, _) = fold_all(&self.records);
         let sql = "SELECT d.message, d.address FROM deliveries d JOIN messages m ON m.number = d.message
@@ -129,7 +129,7 @@ fn done(message: u64, token: Option<Position>) -> Intent {
     Intent::Done(Done { message: MessageNo(message), token, artifacts: Vec::new() })
 }
 
-/// A short story in which every rule of a delivery has its say.
+/// A short story that applies every rule of deliveries.
 pub(super) fn golden_log() -> Vec<Record> {
     let mut log = Scribe { records: Vec::new(), at: Timestamp::from_ms(1_800_000_000_000) };
     log.write("poste", Intent::Barrier(Barrier { fold_version: 1, reason: "the office opens".to_owned() }));
@@ -143,7 +143,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     log.write("poste", Intent::Policy(policy));
     log.write("cy", Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: None }));
 
-    // 1: claimed, lost, claimed again by another, finished late and finished.
+    // 1: claimed, lost, claimed by another agent, finished late and finished.
     log.write("ann", Intent::Send(send("directive", &["role:coder"])));
     let lost = log.in_session("bob", "b1", claim(1, 10_000));
     log.in_session("cy", "c1", claim(1, 10_000)); // refused: bob holds it
@@ -154,7 +154,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     log.write("cy", Intent::Extend(Extend { message: MessageNo(1), token: Some(won), lease_ms: Some(90_000) }));
     log.in_session("cy", "c1", done(1, None));
 
-    // 4: dies of its attempts; 5 tells dot; a human gives it another chance, and it is released.
+    // 4: dies after its last attempt; notice 5 to dot; a human retries it, and it is released.
     log.write("dot", Intent::Send(send("question", &["bob"])));
     let first = log.write("bob", claim(4, 30_000));
     log.write("bob", Intent::Fail(Fail { message: MessageNo(4), token: Some(first), retry: true, delay_ms: None }));
@@ -165,7 +165,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     let third = log.write("bob", claim(4, 30_000));
     log.write("bob", Intent::Release(Release { message: MessageNo(4), token: Some(third) }));
 
-    // 6: to everyone by a topic and by name; expiry, not-before, shown, ack, reply, forward.
+    // 6: to everyone, by topic and by name; expiry, not-before, shown, ack, reply, forward.
     let mut news = send("message", &["topic:Built", "everyone"]);
     news.not_before = Some(When::InMs(4_000));
     log.write("ann", Intent::Send(news));
@@ -188,11 +188,11 @@ pub(super) fn golden_log() -> Vec<Record> {
     log.write("ann", Intent::Send(brief)); // 10
     log.write("cy", claim(8, 3_600_000));
     log.write("poste", Intent::Clock(Clock { leap_ms: 7_200_000 }));
-    log.tick_after(7_200_000); // 10 has expired, cy's lease has moved along
+    log.tick_after(7_200_000); // 10 has expired, cy's lease has moved
     log.write("dot", Intent::Subscribe(Subscribe { topic: text("Built"), from: Some(Position(1)) })); // has it already
     log.write("eve", register("lead", &[], AgentKind::Human));
     log.write("eve", Intent::Subscribe(Subscribe { topic: text("Built"), from: Some(Position(1)) })); // gets 6
-    // 8: cy loses its lease as often as the policy allows; 12 tells dot.
+    // 8: cy loses its lease as often as the policy allows; notice 12 to dot.
     log.tick_after(3_700_000);
     log.tick_after(6_000);
     log.write("cy", claim(8, 10_000));
@@ -202,8 +202,8 @@ pub(super) fn golden_log() -> Vec<Record> {
     log.write_as("g9", "ann", None, Intent::Ack(Ack { message: MessageNo(2) })); // refused: the id is taken
     log.write("ann", Intent::Send(send("no_such_type", &["bob"]))); // refused
     log.write("ghost", Intent::Claim(Claim { message: None, max: 1, lease_ms: None, types: Vec::new() })); // refused
-    log.write("ann", Intent::Retire(Retire { name: text("bob") })); // 4 comes back to dot
-    // What stays claimed and what stays pending at the end.
+    log.write("ann", Intent::Retire(Retire { name: text("bob") })); // 4 is returned to dot
+    // Some messages stay claimed and some pending at the end.
     log.write("dot", Intent::Claim(Claim { message: None, max: 2, lease_ms: None, types: Vec::new() }));
     how_things_end(&mut log);
     how_questions_are_decided(&mut log);
@@ -219,7 +219,7 @@ pub(super) fn golden_log() -> Vec<Record> {
     log.records
 }
 
-/// Rules are taken, moved on, lost and given up on.
+/// Rules are taken and advanced, their leases lost, and messages given up on.
 fn people_are_told(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("alert", &["fay"])));
     let message = MessageNo(log.message_at(sent));
@@ -238,13 +238,13 @@ fn people_are_told(log: &mut Scribe) {
     let token = log.write("fay", take("pager", None));
     log.write("ann", take("pager", None)); // refused: it is held
     log.write("fay", take("pager", Some(token)));
-    log.write("fay", cursor("pager", token, sent)); // refused: it is there already
+    log.write("fay", cursor("pager", token, sent)); // refused: the cursor is there already
     log.write("fay", cursor("pager", token, token));
     log.says("fay", dead("pager", token, Some(send("alert", &["ann"]))));
     log.write("fay", settle("pager", Settling::Sent, Some(token)));
     log.tick_after(120_000);
     log.write("fay", cursor("pager", token, Position(token.0 + 1))); // refused: the lease is lost
-    log.write("ann", take("none", Some(token))); // refused: nobody took it
+    log.write("ann", take("none", Some(token))); // refused: it was never taken
     let token = log.write("fay", take("desk", None));
     log.says("fay", dead("desk", token, None));
     log.write("ann", settle("desk", Settling::Dropped, None));
@@ -253,7 +253,8 @@ fn people_are_told(log: &mut Scribe) {
     log.write("fay", Intent::HandlerRelease(HandlerRelease { rule: text("done"), token }));
 }
 
-/// A root and one below it, a take-over, notes, claims that go back, and a root that tells who goes on.
+/// A root session and one below it, a take-over, notes, released claims, and a closing root that notifies the session
+/// below.
 fn how_sessions_run(log: &mut Scribe) {
     let start = |id: &str, parent: Option<&str>, takes_over: Option<&str>| {
         Intent::SessionStart(SessionStart {
@@ -288,7 +289,7 @@ fn how_sessions_run(log: &mut Scribe) {
     log.says("fay", close("f2", None)); // what it claimed is pending again
 }
 
-/// One is answered, one is left to its default, one to nobody; what does not decide them is refused.
+/// One question is answered, one gets its default, one stays undecided; anything that does not decide them is refused.
 fn how_questions_are_decided(log: &mut Scribe) {
     let ask = |kind: &str, to: &str, default: Option<&str>, deadline: Option<When>| {
         let choices = vec![text("approve"), text("deny")];
@@ -308,11 +309,11 @@ fn how_questions_are_decided(log: &mut Scribe) {
     let question = log.message_at(question);
     log.says("fay", ask("question", "cy", None, soon));
     log.says("fay", ask("question", "dot", None, None));
-    log.tick_after(30_000); // the default of one, and nothing for the other
+    log.tick_after(30_000); // one gets its default, the other nothing
     log.write("eve", answer(question, "response", "approve")); // refused: too late
 }
 
-/// Mail that its gates let through, and mail they sent back.
+/// Mail that passes its gates, and mail that they send back.
 fn gated(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("draft_ready", &["fay"])));
     let message = MessageNo(log.message_at(sent));
@@ -322,16 +323,16 @@ fn gated(log: &mut Scribe) {
         Intent::GateResult(GateResult { message, token, passed, gates })
     };
     let first = log.write("fay", claim(message.0, 60_000));
-    log.says("fay", result(first, false)); // goes back, ann is told
+    log.says("fay", result(first, false)); // it is returned, and ann is notified
     log.write("ann", Intent::Retry(Retry { message, recipient: None }));
     let second = log.write("fay", claim(message.0, 60_000));
-    log.says("fay", result(first, true)); // refused: that claim is over
+    log.says("fay", result(first, true)); // refused: that claim has ended
     log.says("fay", result(second, true));
-    log.says("fay", result(second, false)); // refused: they were passed
+    log.says("fay", result(second, false)); // refused: the gates have passed
     log.says("fay", done(message.0, Some(second)));
 }
 
-/// Somebody rings for mail that waits, in vain and not, and for what nobody can be rung for.
+/// Rings for waiting mail, failed and successful, and rings that are refused.
 fn rung(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("alert", &["fay"])));
     let message = MessageNo(log.message_at(sent));
@@ -340,13 +341,13 @@ fn rung(log: &mut Scribe) {
     };
     log.says("ann", wake("fay", WakeWay::Tmux, WakeOutcome::Failed));
     log.write("ann", wake("fay", WakeWay::Rewake, WakeOutcome::Requested));
-    log.write("ann", wake("eve", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is not hers
+    log.write("ann", wake("eve", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is not eve's mail
     log.write("ann", wake("fay", WakeWay::Nothing, WakeOutcome::Requested)); // refused: no way, no request
     log.write("fay", done(message.0, None));
     log.write("ann", wake("fay", WakeWay::Tmux, WakeOutcome::Requested)); // refused: it is done
 }
 
-/// An agent is started for its mail, what it sends is one run further, and something is held back and let go again.
+/// An agent is started for its mail, its own mail is one hop further, and a message is held and resumed.
 fn started(log: &mut Scribe) {
     let sent = log.says("ann", Intent::Send(send("directive", &["fay"])));
     let message = MessageNo(log.message_at(sent));
@@ -372,24 +373,24 @@ fn started(log: &mut Scribe) {
     log.write("ann", Intent::RunResume(RunResume { agent: text("fay"), message: Some(message), why: None }));
     log.in_session("fay", "run-1", start("run-2")); // refused: another session
     let token = log.in_session("fay", "run-1", start("run-1"));
-    log.in_session("fay", "run-2", start("run-2")); // refused: one is under way
+    log.in_session("fay", "run-2", start("run-2")); // refused: one is running
     log.in_session("fay", "run-1", Intent::Send(send("message", &["ann"])));
     log.in_session("fay", "run-1", hold(HoldReason::Failing)); // refused: it is claimed
     log.in_session("fay", "run-1", done(message.0, Some(token)));
     log.in_session("fay", "run-1", end(RunOutcome::Exited, None)); // refused: it has no code
     log.in_session("fay", "run-1", end(RunOutcome::Exited, Some(0)));
-    log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it is over
+    log.in_session("fay", "run-1", end(RunOutcome::Lost, None)); // refused: it has ended
     let stop = |why: HoldReason| Intent::RunHold(RunHold { agent: None, message: None, why, until: None, mail: None });
     log.write("fay", stop(HoldReason::Stopped));
     log.write("fay", stop(HoldReason::Budget)); // refused: it is stopped
-    log.says("ann", Intent::Send(send("directive", &["fay"]))); // ann is told
+    log.says("ann", Intent::Send(send("directive", &["fay"]))); // ann is notified
     log.in_session("fay", "run-3", start("run-3")); // refused: it is stopped
     let resume = |why: HoldReason| Intent::RunResume(RunResume { agent: text("fay"), message: None, why: Some(why) });
-    log.write("ann", resume(HoldReason::Budget)); // refused: that does not hold it
+    log.write("ann", resume(HoldReason::Budget)); // refused: it is not held for that reason
     log.write("ann", resume(HoldReason::Stopped));
 }
 
-/// Reminders, a dropped message, conversations that are closed, opened again and archived, words that are erased.
+/// Reminders, a dropped message, conversations that are closed, reopened and archived, redacted content.
 fn how_things_end(log: &mut Scribe) {
     let register_led = |lead: &str| {
         let Intent::Register(register) = register("builder", &[], AgentKind::Agent) else { unreachable!() };
@@ -399,7 +400,7 @@ fn how_things_end(log: &mut Scribe) {
     let in_plan = |kind: &str, to: &[&str]| Send { conversation: Some(text("plan")), ..send(kind, to) };
     let question = Send { respond_by: Some(When::InMs(60_000)), ..in_plan("question", &["fay", "role:coder"]) };
     let asked = log.says("dot", Intent::Send(question));
-    log.tick_after(60_000); // dot is told of both, eve of fay, the role `lead` of the group
+    log.tick_after(60_000); // notices to dot about both, to eve about fay, to the role `lead` about the group
     let plan = log.message_at(asked);
     let lost = log.write("fay", claim(plan, 1_000));
     log.tick_after(2_000);
@@ -411,7 +412,7 @@ fn how_things_end(log: &mut Scribe) {
     log.says("cy", Intent::Fail(Fail { message: MessageNo(plan), token: None, retry: false, delay_ms: None }));
     log.says("dot", Intent::Drop(Drop { message: MessageNo(plan), recipient: Some(text("role:coder")) }));
     log.says("fay", Intent::Close(Close { message: MessageNo(plan) }));
-    log.write("ann", Intent::Send(in_plan("message", &["fay"]))); // opens it again
+    log.write("ann", Intent::Send(in_plan("message", &["fay"]))); // reopens it
     let too_early = Archive {
         file: "2027-01-15-90.jsonl".to_owned(),
         conversations: vec![text("plan")],
@@ -423,18 +424,19 @@ fn how_things_end(log: &mut Scribe) {
     let outcome = log.says("ann", Intent::Close(Close { message: MessageNo(plan) }));
     log.says("fay", Intent::Redact(Redact { records: vec![result] }));
     log.write("ann", Intent::Close(Close { message: MessageNo(plan) })); // refused: it is closed
-    log.write("ann", Intent::Archive(too_early.clone())); // refused: there are notices nobody has read
+    log.write("ann", Intent::Archive(too_early.clone())); // refused: there are unread notices
     log.acknowledge_notices();
-    log.write("ann", Intent::Archive(too_early.clone())); // refused: it went on since then
+    log.write("ann", Intent::Archive(too_early.clone())); // refused: it has changed since then
     let as_of = Position(log.records.len() as u64);
     log.write("ann", Intent::Archive(Archive { as_of, ..too_early }));
-    log.says("ann", Intent::Redact(Redact { records: vec![asked, outcome] })); // archived words
+    log.says("ann", Intent::Redact(Redact { records: vec![asked, outcome] })); // archived content
     log.write("fay", claim(plan, 1_000)); // refused: archived
-    log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name goes on
+    log.write("ann", Intent::Send(in_plan("message", &["dot"]))); // the name is used again
     log.write("ann", Intent::Close(Close { message: MessageNo(4) })); // and this one stays closed
 }
 
-/// Handoffs: accepted, accepted all the same, rejected, withdrawn, and one that comes back with its receiver.
+/// Handoffs: accepted, accepted with an override, rejected, withdrawn, and one that is returned when its receiver
+/// retires.
 fn work_is_handed_over(log: &mut Scribe) {
     let offer = |to: &str, checks, verifies| {
         let mail = Send { wants_response: Some(true), ..send("handoff_request", &[to]) };
@@ -471,12 +473,12 @@ fn work_is_handed_over(log: &mut Scribe) {
     let fourth = log.says("dot", offer("fay", 0, 0));
     let fourth = MessageNo(log.message_at(fourth));
     log.says("cy", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // refused: it is dot's
-    log.says("dot", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // fay is told
+    log.says("dot", Intent::HandoffWithdraw(HandoffWithdraw { message: fourth })); // fay is notified
     log.says("dot", offer("cy", 0, 0));
-    log.write("ann", Intent::Retire(Retire { name: text("cy") })); // it comes back
+    log.write("ann", Intent::Retire(Retire { name: text("cy") })); // it is returned
 }
 
-/// Versions, one that came too late, a lock that is broken and one that ends by itself.
+/// Versions, an outdated one, a broken lock and an expired one.
 fn a_context_is_shared(log: &mut Scribe) {
     let mail = || context_mail(&text("plan"));
     let lines = Lines { added: 1, removed: 0 };
@@ -510,14 +512,14 @@ fn a_context_is_shared(log: &mut Scribe) {
     log.write("fay", append()); // refused: dot has locked it
     log.write("ann", Intent::ContextUnlock(ContextUnlock { name: text("plan"), mail: Some(send("alert", &["dot"])) }));
     log.write("fay", append());
-    log.write("dot", replace(1)); // refused: fay was faster
+    log.write("dot", replace(1)); // refused: fay has written since
     log.write("dot", replace(2));
     log.write("fay", lock(1_000));
     log.tick_after(2_000);
-    log.write("dot", lock(60_000)); // stays
+    log.write("dot", lock(60_000)); // stays locked
     log.write("dot", Intent::ContextLock(ContextLock { name: text("none"), for_ms: 60_000 })); // refused
 
-    // A proposal to two, written down when both have agreed, and then another one.
+    // A proposal to two parties, written to the context when both have agreed, and then another proposal.
     let agreed_in = |proposal: u64| {
         let Intent::ContextReplace(replace) = replace(3) else { unreachable!() };
         Intent::ContextReplace(ContextReplace { agreement: Some(MessageNo(proposal)), ..replace })
@@ -536,11 +538,11 @@ fn a_context_is_shared(log: &mut Scribe) {
     log.write("dot", agreed_in(proposal)); // refused: the coders have not agreed
     log.write("cy", agree(proposal));
     log.write("dot", agreed_in(proposal));
-    log.write("dot", Intent::Send(contract())); // takes the place of the first
+    log.write("dot", Intent::Send(contract())); // replaces the first
     log.write("cy", agree(proposal)); // refused
 }
 
-/// Reservations that overlap, are shared, kept longer, freed, run out and move with the clock.
+/// Reservations that overlap, are shared, prolonged, released, expire and move with the clock.
 fn who_holds_paths(log: &mut Scribe) {
     let reserve = |pattern: &str, for_ms: i64, shared: bool| {
         Intent::Reserve(Reserve { patterns: vec![text(pattern), text("Cargo.lock")], for_ms, shared })
@@ -559,10 +561,10 @@ fn who_holds_paths(log: &mut Scribe) {
     log.write("dot", free(&["src/auth/**"], Some("fay"))); // refused: dot is neither its lead nor a human
     log.write("eve", free(&["src/auth/**"], Some("fay")));
     log.write("dot", free(&["Cargo.lock"], None));
-    log.write("dot", reserve("src/*/login.rs", 3_600_000, false)); // its own alone now
+    log.write("dot", reserve("src/*/login.rs", 3_600_000, false)); // exclusive now
 }
 
-/// A workflow that goes round, fails, is tried again and out of time, another that is cancelled, and steps with numbers.
+/// A workflow that loops, fails, is retried and times out, another that is cancelled, and numbered steps.
 fn step_by_step(log: &mut Scribe) {
     let spec = |key: &str, needs: &[&str]| StepSpec {
         key: text(key),
@@ -603,7 +605,7 @@ fn step_by_step(log: &mut Scribe) {
     };
     let review = StepSpec { again: vec![text("write"), text("review")], max_rounds: 2, ..spec("review", &["write"]) };
     log.says("dot", begin(vec![spec("write", &[]), review]));
-    log.says("dot", step(flow, "review", 1, 1, None)); // refused: nothing is written
+    log.says("dot", step(flow, "review", 1, 1, None)); // refused: nothing is written yet
     for round in [1, 2] {
         for key in ["write", "review"] {
             let sent = log.says("dot", step(flow, key, round, 1, Some(60_000)));
@@ -620,7 +622,7 @@ fn step_by_step(log: &mut Scribe) {
     let retry = || Intent::WorkflowRetry(WorkflowRetry { workflow: text(other), step: None });
     log.says("dot", begin(vec![spec("write", &[])]));
     log.says("dot", step(other, "write", 1, 1, Some(1_000)));
-    log.tick_after(2_000); // out of time
+    log.tick_after(2_000); // it times out
     let failed = WorkflowMark { workflow: text(other), step: text("write"), round: 1, what: StepMark::Failed };
     log.says("dot", Intent::WorkflowMark(failed));
     log.write("dot", end(WorkflowEnding::Failed));

@@ -1,4 +1,4 @@
-//! Row 28, sizes, and row 29, encodings: bodies are kept byte for byte or refused before anything is written.
+//! Row 28, sizes, and row 29, encodings: bodies are kept byte for byte, or refused before anything is written.
 
 use poste_core::limits::{ARTIFACTS_MAX, CONTENT_BYTES_MAX};
 use poste_core::log::{Body, Content};
@@ -22,7 +22,7 @@ fn a_body_of_nothing_and_one_of_the_limit_are_sent_and_one_byte_more_is_refused(
     assert_eq!(desk.accepts(&["read", "1", "--json"]).json()["body"], "");
 }
 
-/// Enough for the largest message in all the forms it takes on its way, and far less than what is sent.
+/// Enough for the largest message in all its intermediate forms, and far less than what is sent.
 const MEMORY_KIB: u64 = 144 * 1024;
 const FLOOD: u64 = 256 * 1024 * 1024;
 
@@ -30,13 +30,13 @@ const FLOOD: u64 = 256 * 1024 * 1024;
 fn a_flood_is_refused_after_the_limit_was_read_and_no_more_is_held() {
     let desk = Desk::new();
     let ran = desk.refuses_input(4, &SEND, &mut flood(FLOOD), Some(MEMORY_KIB));
-    assert!(ran.read < 10 * 1024 * 1024, "{} bytes were taken", ran.read);
-    assert!(ran.peak_kib < 40 * 1024, "{} KiB were held", ran.peak_kib);
+    assert!(ran.read < 10 * 1024 * 1024, "{} bytes were read", ran.read);
+    assert!(ran.peak_kib < 40 * 1024, "{} KiB of memory were used", ran.peak_kib);
 
     std::fs::File::create(desk.path("sparse")).unwrap().set_len(FLOOD).unwrap();
     let from_file = ["send", "coder", "Big", "--payload", "@sparse", "--as", "lead"];
     let ran = desk.refuses_input(4, &from_file, &mut std::io::empty(), Some(MEMORY_KIB));
-    assert!(ran.peak_kib < 40 * 1024, "{} KiB were held", ran.peak_kib);
+    assert!(ran.peak_kib < 40 * 1024, "{} KiB of memory were used", ran.peak_kib);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn as_many_arguments_as_a_machine_takes_are_refused_by_a_limit() {
     let meta: Vec<String> = (0..20_000).flat_map(|key| ["--meta".to_owned(), format!("k{key}=v")]).collect();
     let many: Vec<&str> = send.into_iter().chain(meta.iter().map(String::as_str)).collect();
     desk.refuses(4, &many);
-    // One less is no too many: the limit is what refuses, not the number of arguments.
+    // As many as the limit allows are accepted: the limit refuses, not the number of arguments.
     let most: Vec<&str> =
         send.into_iter().chain(["--attach", "a"].into_iter().cycle().take(2 * ARTIFACTS_MAX)).collect();
     desk.accepts(&most);
@@ -116,7 +116,7 @@ fn bodies_that_are_no_text_are_kept_byte_for_byte() {
     }
 }
 
-/// Written here once more, because what is compared with must not be what is tested.
+/// A separate implementation, so that the tested one is not compared with itself.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Row 33: `poste.toml` comes with a repository and may be anything.
+//! Row 33: `poste.toml` comes with a repository and may contain anything.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn a_wrong_file_is_a_usage_error_and_nothing_is_sent() {
     desk.accepts(&SEND);
 }
 
-/// A debug build of the program maps 70 MiB of itself; a hostile file gets the rest.
+/// A debug build of the program maps 70 MiB itself; a hostile file gets the rest.
 const MEMORY_KIB: u64 = 128 * 1024;
 
 #[test]
@@ -60,7 +60,7 @@ fn deep_huge_and_odd_files_are_refused_quickly() {
     write_file(&file, b"[delivery]\nlease = \"caf\xe9\"");
     desk.refuses(2, &SEND);
     std::fs::remove_file(&file).unwrap();
-    // The last one looks like a file and cannot be read: an I/O error.
+    // The last one looks like a file but cannot be read, which is an I/O error.
     for (target, code) in [("/dev/zero", 2), ("/dev/null", 2), ("/", 2), ("/proc/self/mem", 1)] {
         symlink(target, &file).unwrap();
         desk.refuses(code, &SEND);

@@ -1,8 +1,8 @@
-//! Definitions of workflows come with a repository, too: YAML that grows, that is deep, odd or no workflow at all.
+//! Workflow definitions come with a repository too: YAML that expands, is deep or odd, or is no workflow at all.
 
 use crate::desk::{Desk, write_file};
 
-/// Each of nine lists is nine times the one before.
+/// Nine lists, each nine times as long as the one before.
 fn laughs() -> String {
     let mut text = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for pair in ('a'..='j').collect::<Vec<_>>().windows(2) {

@@ -1,4 +1,4 @@
-//! An office, the real program, and what must hold of every call.
+//! An office, the real program, and checks that every call must pass.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write as _};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_poste-now");
 
-/// The exit codes `docs/exit-codes.md` knows.
+/// The exit codes in `docs/exit-codes.md`.
 static DOCUMENTED: LazyLock<Vec<i32>> = LazyLock::new(|| {
     let page = include_str!("../../../../docs/exit-codes.md");
     let cell = |line: &str| line.strip_prefix("| ")?.split(" |").next()?.parse().ok();
@@ -24,15 +24,15 @@ pub(crate) struct Desk {
     folder: tempfile::TempDir,
 }
 
-/// What a call left behind.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub code: i32,
     pub out: String,
     pub err: String,
-    /// How much of its input it took.
+    /// How much of its input it read.
     pub read: u64,
-    /// The most memory it had at once, as often as we could look.
+    /// Its peak memory, as far as sampling can tell.
     pub peak_kib: u64,
 }
 
@@ -56,7 +56,7 @@ impl Desk {
         self.folder.path().join(name)
     }
 
-    /// Where the log ends and which files there are: what a refusal must leave as it was.
+    /// The head of the log and the list of files, which a refusal must not change.
     fn state(&self) -> (Position, Vec<PathBuf>) {
         let store = Store::open(&self.path(".poste"), Options::default()).expect("the office opens");
         let head = store.tables().expect("its tables").cursor.head.position;
@@ -71,7 +71,7 @@ impl Desk {
         (head, files)
     }
 
-    /// It succeeds.
+    /// Asserts that the call succeeds.
     pub(crate) fn accepts<S: AsRef<OsStr>>(&self, words: &[S]) -> Ran {
         self.accepts_input(words, &mut std::io::empty())
     }
@@ -82,7 +82,7 @@ impl Desk {
         ran
     }
 
-    /// It ends with this code, and the office is as it was.
+    /// Asserts that the call exits with this code and does not change the office.
     pub(crate) fn refuses<S: AsRef<OsStr>>(&self, code: i32, words: &[S]) -> Ran {
         self.refuses_input(code, words, &mut std::io::empty(), None)
     }
@@ -101,7 +101,7 @@ impl Desk {
         ran
     }
 
-    /// Any ending that is documented.
+    /// Asserts only that the exit code is documented.
     pub(crate) fn call<S: AsRef<OsStr>>(
         &self,
         words: &[S],
@@ -166,7 +166,7 @@ fn feed(input: &mut (dyn Read + Send), to_child: &mut impl std::io::Write) -> u6
     }
 }
 
-/// Looks until the process is gone.
+/// Samples until the process has ended.
 fn watch_peak(status_file: &str) -> u64 {
     let mut peak = 0;
     while let Ok(status) = std::fs::read_to_string(status_file) {
@@ -179,15 +179,15 @@ fn watch_peak(status_file: &str) -> u64 {
 }
 
 fn check_manners(line: &str, ran: &Ran) {
-    assert!(DOCUMENTED.contains(&ran.code), "{line}: exit code {} is in no documentation", ran.code);
+    assert!(DOCUMENTED.contains(&ran.code), "{line}: exit code {} is not documented", ran.code);
     assert!(!ran.err.contains("panicked at"), "{line}: {:.2000}", ran.err);
     for text in [&ran.out, &ran.err] {
         let unfit = text.chars().find(|character| corpus::is_unfit(*character) && *character != '\n');
-        // Tabs are allowed in bodies and payloads, where they stay as they were sent.
+        // Tabs are allowed in bodies and payloads, where they are kept.
         assert!(unfit.is_none_or(|character| character == '\t'), "{line}: {unfit:?} is printed: {text:.2000}");
     }
     if ran.code != 0 {
-        assert!(ran.err.contains("error"), "{line}: failed and gave no reason: {:.2000}", ran.err);
+        assert!(ran.err.contains("error"), "{line}: failed without a reason: {:.2000}", ran.err);
         assert!(ran.err.len() < 20_000, "{line}: {} bytes of reasons", ran.err.len());
     }
 }
@@ -203,7 +203,7 @@ pub(crate) fn lines(messages: &[Value]) -> Vec<u8> {
     messages.iter().flat_map(|message| format!("{message}\n").into_bytes()).collect()
 }
 
-/// Bytes without end, but only so many.
+/// A stream of this many bytes.
 pub(crate) fn flood(bytes: u64) -> impl Read + Send {
     std::io::repeat(b'x').take(bytes)
 }

@@ -1,4 +1,4 @@
-//! Row 35: whatever a message says, a model sees it inside a fence that only the office can close.
+//! Row 35: whatever a message contains, a model sees it inside a fence that only the office can close.
 
 use poste_testkit::corpus;
 use serde_json::{Value, json};
@@ -25,13 +25,13 @@ fn no_message_closes_its_fence_or_speaks_for_somebody_else() {
         let shown = desk.accepts(&["read", &number.to_string(), "--for-model", "--as", "coder"]).out;
         let again = desk.accepts(&["read", &number.to_string(), "--for-model", "--as", "coder"]).out;
         let nonce = nonce_of(&shown);
-        assert_ne!(nonce, nonce_of(&again), "a nonce is for one reading");
+        assert_ne!(nonce, nonce_of(&again), "each reading has its own nonce");
         let close = format!("</poste-message-{nonce}>");
         assert_eq!(shown.matches(nonce).count(), 3, "open, the warning, close: {shown}");
-        assert!(shown.ends_with(&format!("{close}\n")), "nothing stands behind the fence: {shown}");
+        assert!(shown.ends_with(&format!("{close}\n")), "nothing follows the fence: {shown}");
         let head: Vec<&str> = shown.lines().skip(2).take(5).collect();
         assert_eq!(head[..3], [format!("number: {number}").as_str(), "from: lead (trust: agent)", "to: coder"]);
-        // One line a field: nothing in the head can begin a line of its own.
+        // One line per field: no field of the head can begin another line.
         let fields = shown.lines().take_while(|line| !line.is_empty()).filter(|line| line.starts_with("from:"));
         assert_eq!(fields.count(), 1, "{text:?}: {shown}");
         let read = desk.accepts(&["read", &number.to_string(), "--json"]).json();
@@ -41,12 +41,13 @@ fn no_message_closes_its_fence_or_speaks_for_somebody_else() {
     assert!(messages_in(&many) >= 20, "a page of messages: {}", messages_in(&many));
 }
 
-/// Reads as a careful model would: from an opening tag to the same nonce closed, then from the next one.
+/// Reads as a careful model would: from an opening tag to the closing tag with the same nonce, then from the next
+/// opening tag.
 fn messages_in(shown: &str) -> usize {
     let mut messages = 0;
     let mut rest = shown;
     while let Some(start) = rest.find("<poste-message-") {
-        assert!(!rest[..start].contains("poste-message"), "between two fences: {}", &rest[..start]);
+        assert!(!rest[..start].contains("poste-message"), "a tag between two fences: {}", &rest[..start]);
         let nonce = nonce_of(&rest[start..]);
         let close = format!("</poste-message-{nonce}>\n");
         let inside = &rest[start..];

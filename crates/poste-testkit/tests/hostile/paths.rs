@@ -1,4 +1,5 @@
-//! Rows 31 and 32: an artifact is a regular, quiet file of the worktree with something in it, or it is refused.
+//! Rows 31 and 32: an artifact is a regular, non-empty file of the worktree that does not change while it is read, or
+//! it is refused.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -65,7 +66,7 @@ fn what_is_no_file_of_the_worktree_is_refused() {
         "/proc/self/cwd",
         "/proc/self/cwd/leaf",
         "/proc/self/cwd/../secret",
-        // Its own database: closing it again would take the locks of this very process away.
+        // Its own database: closing it again would drop the locks of this very process.
         ".poste/office.db",
         ".poste/office.db-wal",
         ".poste/office.db-shm",
@@ -86,10 +87,10 @@ fn what_is_no_file_of_the_worktree_is_refused() {
     not_text.push(0xe9);
     let words = ["send", "coder", "A file", "--as", "lead"].map(OsStr::new);
     desk.refuses(4, &[words.as_slice(), &[OsStr::from_bytes(&not_text)]].concat());
-    // A hard link is a file of the worktree like any other: what it was is recorded, whoever shares it.
+    // A hard link is a file of the worktree like any other: it is recorded, whoever shares it.
     std::fs::hard_link(desk.path("here"), desk.path("hard-link")).unwrap();
     desk.accepts(&["send", "coder", "A file", "--as", "lead", "--artifact", "hard-link"]);
-    // What leads to a file of the worktree is recorded as that file, not as the way to it.
+    // A link to a file of the worktree is recorded as that file, not as the link.
     symlink(desk.path("here"), desk.path("link")).unwrap();
     for path in ["/proc/self/cwd/here", "link"] {
         let sent = desk.accepts(&["send", "coder", "A file", "--as", "lead", "--json", "--artifact", path]).json();

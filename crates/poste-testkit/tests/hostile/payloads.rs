@@ -1,4 +1,4 @@
-//! Row 34: JSON that parsers do not agree on. It is kept as it was given, or refused; never half read.
+//! Row 34: JSON that parsers disagree on. It is kept as given or refused, and never half read.
 
 use poste_core::limits::PAYLOAD_DEPTH_MAX;
 use poste_testkit::corpus;
@@ -15,10 +15,10 @@ fn a_payload_is_kept_as_given_or_refused_and_every_answer_stays_one_line_of_json
         let is_json = serde_json::from_str::<IgnoredAny>(json).is_ok();
         let is_readable = serde_json::from_str::<serde_json::Value>(json)
             .map_or_else(|error| error.to_string().contains("number out of range"), |_| true);
-        // Readers take the first of two, or the last: nobody could say what was sent.
+        // Some readers take the first of two equal keys, some the last, so the meaning would be undefined.
         let has_a_key_twice = *json == corpus::KEY_TWICE;
         if !is_readable || has_a_key_twice {
-            // Not JSON is a wrong argument; JSON that not everybody can read is against the rules.
+            // Invalid JSON is a usage error; JSON that not every reader can read is refused.
             desk.refuses(if is_json { 4 } else { 2 }, &words);
             refused += 1;
             continue;

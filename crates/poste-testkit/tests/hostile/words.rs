@@ -1,4 +1,4 @@
-//! Row 30: one grammar for names, whoever reads them. What the grammar says is what every surface says.
+//! Row 30: names have one grammar, and every surface enforces it.
 
 use std::ffi::OsStr;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::desk::{Desk, lines};
 
-/// The shell gives no NUL, and an option with an empty value is one thing more that clap refuses itself.
+/// A command line cannot contain NUL, and clap itself refuses an option with an empty value.
 fn wanted<T: FromStr>(text: &str) -> i32 {
     if text.parse::<T>().is_ok() { 0 } else { 2 }
 }
@@ -21,7 +21,7 @@ fn no_hostile_name_is_an_agent() {
         assert!(name.parse::<Name>().is_err(), "{name:?}");
         desk.refuses(2, &["register", "--", name]);
         desk.refuses(2, &["whoami", &format!("--as={name}")]);
-        // An empty variable says nothing: nobody speaks, which is a usage error as well.
+        // An empty variable counts as unset, and a missing sender is a usage error as well.
         let ran = desk.call_with(&["whoami"], &mut std::io::empty(), None, &[("POSTE_AGENT", OsStr::new(name))]);
         assert_eq!(ran.code, 2, "{name:?}: {}", ran.err);
     }
@@ -37,7 +37,7 @@ fn no_hostile_address_is_sent_to() {
     assert_eq!(ran.json()["refused"].as_array().map(Vec::len), Some(hostile.len()), "{}", ran.out);
     assert_eq!(ran.json()["sent"], 0);
     for name in hostile {
-        // Blanks around an address are no part of it.
+        // Blanks around an address are ignored.
         let code = if name.trim() == "a" { 3 } else { 2 };
         desk.refuses(code, &["send", "--as", "lead", "--", name, "Hello"]);
     }
@@ -53,7 +53,7 @@ fn words_of_every_other_kind_are_taken_as_their_grammar_says() {
         let new = format!("new-{count}");
         let ends = |code: i32, words: &[String]| {
             let ran = desk.call(words, &mut std::io::empty(), None);
-            // A type follows the grammar and may still be unknown.
+            // A type may follow the grammar and still be unknown.
             let unknown = code == 0 && ran.code == 3 && words[4].starts_with("--type");
             assert!(ran.code == code || unknown, "{words:?}: {} instead of {code}: {}", ran.code, ran.err);
         };

@@ -1,4 +1,4 @@
-//! Verbs and their words, without an office.
+//! Verbs and their texts, without an office.
 #![allow(clippy::disallowed_methods, reason = "these tests stand where a surface would: outside of the verbs")]
 
 mod coalesce;

@@ -1,4 +1,4 @@
-//! Which ways lead to an agent, by what is known of it.
+//! The ways to wake an agent, chosen by what is known about it.
 
 use poste_core::log::SessionProcess;
 use poste_core::store::processes::Presence;
@@ -41,7 +41,7 @@ fn the_ways_are_chosen_by_what_is_known() {
     let nonsense = Reach { tmux: Some("no path".to_owned()), ..pane.clone() };
     let words = ["notify".to_owned()];
     let in_session = ["claude-socket", "codex-queue", "opencode", "tmux"];
-    // The session, a waiter, the reach, a command: the ways, and the word for having none.
+    // The session, a waiter, the reach, a command: the ways, and the reason if there is none.
     type Row<'r> = (Option<(Presence, bool)>, bool, &'r Reach, bool, &'r [&'r str], &'r str);
     let rows: &[Row<'_>] = &[
         (None, false, &none, false, &[], "it has no live session"),
@@ -80,7 +80,7 @@ fn the_ways_are_chosen_by_what_is_known() {
         };
         let spawned = plan(&Known { spawn: true, ..known });
         let plan = plan(&known);
-        // Only who has no session that lives gets a new one, before anything else is tried.
+        // Only an agent without a live session gets a new one, before anything else is tried.
         let has_none = row.is_none_or(|(presence, _)| presence == Gone);
         assert_eq!(spawned.ways.contains(&Way::Spawn), has_none, "row {at}");
         let others: Vec<Way> = spawned.ways.iter().filter(|way| **way != Way::Spawn).cloned().collect();
@@ -89,7 +89,7 @@ fn the_ways_are_chosen_by_what_is_known() {
         assert_eq!(found, *expected, "row {at}");
         assert!(found.len() <= WAYS_MAX as usize);
         assert!(plan.why_not.contains(why), "row {at}: {}", plan.why_not);
-        assert!(!format!("{plan:?}").contains("s3cret"), "a plan that is printed tells no key");
+        assert!(!format!("{plan:?}").contains("s3cret"), "a printed plan contains no key");
     }
 }
 
@@ -131,7 +131,7 @@ fn a_server_on_another_host_is_asked_by_dispatchers_only() {
     assert!(left.why_not.contains("a dispatcher asks it"), "{}", left.why_not);
     let ways = |known: &Known<'_>| plan(known).ways.iter().map(|way| way.word().word()).collect::<Vec<_>>();
     assert_eq!(ways(&Known { remote: true, ..known }), ["opencode"]);
-    // A host that nobody named is tried, which tells how to name it and asks nobody.
+    // An unnamed host stays in the plan: the attempt asks no server, but explains how to name the host.
     assert_eq!(ways(&Known { hosts: &[], ..known }), ["opencode"]);
 }
 

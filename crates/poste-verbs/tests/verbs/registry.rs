@@ -24,7 +24,7 @@ fn every_verb_takes_an_object_and_answers_with_something() {
     }
 }
 
-/// A verb that joins these lists is one more thing that a permission has to cover.
+/// Each verb in these lists is one more that a permission has to cover.
 #[test]
 fn what_verbs_do_beyond_the_office_is_known() {
     let names = |is: fn(&Spec) -> bool| VERBS.iter().filter(|spec| is(spec)).map(|spec| spec.name).collect::<Vec<_>>();

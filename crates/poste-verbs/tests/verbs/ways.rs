@@ -1,4 +1,4 @@
-//! The ways to wake an agent, each asked in truth: a terminal, a socket, a server, a program.
+//! The ways to wake an agent, each for real: a terminal, a socket, a server, a program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ fn a_ring(numbers: &[u64]) -> Ring {
     }
 }
 
-/// Asks by one way. The error is the reason it could not be asked.
+/// Asks in one way. The error is the reason why that was not possible.
 fn ask(way: Way, by: &Ring) -> Result<(), String> {
     let plan = Plan { ways: vec![way], why_not: String::new() };
     let attempt = ring(&plan, by, &|| Err("there is no program".to_owned())).remove(0);
@@ -61,7 +61,7 @@ fn ways_are_tried_in_order_until_one_could_be_asked() {
     assert_eq!(told(ring(&plan, &a_ring(&[1]), &|| Ok(()))), [WakeWay::Spawn]);
 }
 
-/// A program in a folder, which notes its arguments and does what it is told to.
+/// A script in a folder that records its arguments and then runs `body`.
 fn script(folder: &Path, name: &str, body: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}/args'\n{body}\n", folder.display())).unwrap();
@@ -155,8 +155,8 @@ fn a_server_that_says_nothing_or_is_not_there_is_told_in_time() {
     let told = prompt(&url, "ses_1", &[], Duration::from_millis(500)).expect_err("it says nothing");
     assert_eq!(told, "the server did not answer in time");
     assert!(start.elapsed() < LIMIT);
-    // A port of its own would be free again, and another test may have it at once.
-    assert!(prompt("http://127.0.0.1:1", "ses_1", &[], LIMIT).expect_err("nobody is there").contains("refused"));
+    // A fixed port: one that this test had opened and closed could be taken by another test.
+    assert!(prompt("http://127.0.0.1:1", "ses_1", &[], LIMIT).expect_err("no server listens").contains("refused"));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn only_this_machine_and_hosts_that_were_named_are_asked() {
     let told = prompt("http://192.0.2.1:1", "s", &[], LIMIT).expect_err("elsewhere");
     assert!(told.contains("hosts = [\"192.0.2.1\"]"), "{told}");
     let named = prompt("http://192.0.2.1:1", "s", &["192.0.2.1".to_owned()], Duration::from_millis(50));
-    assert!(!named.expect_err("nobody is there").contains("hosts"));
+    assert!(!named.expect_err("no server listens").contains("hosts"));
     for url in ["https://127.0.0.1:1", "http://", "http://a b:1", "http://h:99999", "http://u@h:1", "file:///etc"] {
         assert!(prompt(url, "s", &[], LIMIT).is_err(), "{url}");
     }
@@ -204,10 +204,10 @@ fn what_is_no_socket_or_takes_nothing_is_told_in_time() {
     assert!(write(&path, Some("s3cret"), LIMIT).expect_err("a file").contains("not a socket of this user"));
     fs::remove_file(&path).expect("removed");
     drop(UnixListener::bind(&path).expect("bound"));
-    let told = write(&path, None, LIMIT).expect_err("nobody listens");
+    let told = write(&path, None, LIMIT).expect_err("no process listens");
     assert!(told.contains("refused"), "{told}");
     fs::remove_file(&path).expect("removed");
-    // Nobody accepts: the queue of connections fills up.
+    // The listener never accepts, so the queue of connections fills up.
     let _listener = UnixListener::bind(&path).expect("bound");
     let start = Instant::now();
     let told = (0..10_000).find_map(|_| write(&path, None, SHORT).err()).expect("the queue has an end");
@@ -221,7 +221,7 @@ fn type_line(socket: &Path, pane: &str, pid: u32, numbers: &[u64]) -> Result<(),
     ask(way, &a_ring(numbers))
 }
 
-/// A server of tmux with one pane, in which a program writes down the lines that are typed.
+/// A tmux server with one pane, in which a program records the typed lines.
 struct Server {
     folder: tempfile::TempDir,
 }
@@ -279,7 +279,7 @@ fn a_line_is_typed_and_sent_as_it_is() {
     until("the line", || server.typed() == "poste: 2 messages wait (#1, #2); run poste inbox\n");
 }
 
-/// The command line of a shell does with the agent what a person does with Ctrl-Z and `fg`.
+/// Uses a shell to stop and resume the agent, as a person does with Ctrl-Z and `fg`.
 #[test]
 fn an_agent_that_was_put_aside_is_not_typed_to() {
     let server = Server::start("exec bash --norc --noprofile -i");
@@ -300,7 +300,7 @@ fn an_agent_that_was_put_aside_is_not_typed_to() {
     until("the stop", || !processes::is_in_foreground(agent));
     let aside = format!("the agent is not in the foreground of pane {pane}");
     assert_eq!(type_line(2), Err(aside.clone()));
-    // It runs on, behind the shell.
+    // The agent continues in the background.
     run("bg");
     until("the shell", || processes::is_in_foreground(shell));
     assert_eq!(type_line(2), Err(aside));
@@ -316,7 +316,7 @@ fn only_a_pane_that_runs_the_agent_is_typed_into() {
     let (pane, pid) = server.pane();
     let told = |pane: &str, pid: u32| type_line(&server.socket(), pane, pid, &[1]).expect_err("not there");
     assert_eq!(told(&pane, std::process::id()), format!("pane {pane} runs another program now"));
-    assert!(told("%99", pid).contains("pane"), "a pane that is not there");
+    assert!(told("%99", pid).contains("pane"), "a missing pane");
     assert!(told("=0.0", pid).contains("not one of tmux"));
     server.tmux(&["copy-mode", "-t", &pane]);
     assert_eq!(told(&pane, pid), format!("pane {pane} is in copy mode"));

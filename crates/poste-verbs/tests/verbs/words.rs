@@ -1,4 +1,4 @@
-//! Small words that verbs and surfaces share.
+//! Small texts that verbs and surfaces share.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,4 +1,4 @@
-//! Agreements: who has agreed on a proposal, and what was written down.
+//! Agreements: which parties have agreed on a proposal, and what is written to the context.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -1,4 +1,4 @@
-//! Questions that want a decision: asked, talked about, decided, or left to their deadline.
+//! Approvals: questions that are asked, discussed, decided, or left to their deadline.
 
 use serde_json::json;
 

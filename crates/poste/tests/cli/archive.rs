@@ -1,9 +1,9 @@
-//! Finished conversations in files: what goes there, and what stays possible.
+//! Archiving finished conversations into files, and what still works on them afterwards.
 
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// A finished conversation, a closed one, one with something pending, and a young one.
+/// A finished conversation, a closed one, one with a pending delivery, and a recent one.
 fn desk_with_history() -> Desk {
     let mut desk = Desk::staffed();
     desk.quietly("poste send coder 'Fix the login' 'It fails.' --type directive --conversation login --as lead");
@@ -87,7 +87,7 @@ fn an_archive_is_written_by_somebody_and_leaves_nothing_behind_otherwise() {
         poste archive --older -1h --as lead
         ",
     );
-    assert!(!desk.path(".poste/archive").exists(), "no file without a record");
+    assert!(!desk.path(".poste/archive").exists(), "no archive file is written without a record");
     assert_transcript!(desk);
 }
 
@@ -127,7 +127,7 @@ fn the_file_has_one_line_a_record_and_the_content_last() {
     for line in text.lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         let position = value["position"].as_u64().unwrap();
-        assert!(position >= last, "in the order of the log");
+        assert!(position >= last, "records are in log order");
         last = position;
         let (_, content) = line.rsplit_once(",\"content\":").unwrap();
         assert!(content.ends_with('}') && !content.ends_with("}}"), "the content is last: {line}");

@@ -1,4 +1,4 @@
-//! Files that messages speak of.
+//! Artifacts: files that messages refer to.
 
 use std::os::unix::fs::symlink;
 
@@ -80,10 +80,10 @@ fn an_attached_file_is_copied_into_the_office_and_outlives_the_original() {
             if entry.path().is_dir() { folders.push(entry.path()) } else { copies.push(entry.path()) }
         }
     }
-    let [copy] = copies.as_slice() else { panic!("one blob, not {copies:?}") };
+    let [copy] = copies.as_slice() else { panic!("expected one blob, found {copies:?}") };
     assert_eq!(std::fs::read(copy).unwrap(), "all tests pass\n".repeat(1_000).as_bytes());
     let name = copy.strip_prefix(desk.path(".poste/blobs")).unwrap().to_string_lossy().replace('/', "");
-    assert!(name.contains(&digest[4..]), "{name} is called after {digest}");
+    assert!(name.contains(&digest[4..]), "{name} is not named after {digest}");
 }
 
 #[test]

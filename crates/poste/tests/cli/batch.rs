@@ -1,4 +1,4 @@
-//! `send --batch`: many messages, each accepted or refused by itself.
+//! `send --batch`: many messages, each accepted or refused on its own.
 
 use serde_json::json;
 
@@ -117,7 +117,7 @@ fn a_batch_with_an_id_is_resumed_when_it_is_repeated() {
     let named = "{\"to\":\"coder\",\"subject\":\"Named\",\"id\":\"own\"}\n";
     desk.file("mail.jsonl", format!("{}\n{}{named}", line("First"), "no json\n"));
     assert_eq!(desk.peek("poste send --batch mail.jsonl --id plan --as lead").code, 4, "one line is refused");
-    // The refused line is mended, and another one added: what was sent keeps its number.
+    // The refused line is fixed and another line is added: messages already sent keep their numbers.
     desk.file("mail.jsonl", format!("{}\n{}{named}{}", line("First"), line("Second"), line("Third")));
     let again = desk.peek("poste send --batch mail.jsonl --id plan --as lead --json").json();
     assert_eq!((&again["sent"], &again["repeats"], &again["refused"]), (&json!(2), &json!(2), &json!([])));

@@ -1,7 +1,7 @@
-//! A desk: a folder of its own, a clock only the test moves, and the real program, whose every answer is written down.
+//! `Desk`: a temporary folder, a clock that only the test moves, and the real program, with its output recorded in a
+//! transcript.
 //!
-//! Whatever a scenario is about, some things hold of every command, so they are checked at every call: see
-//! [`Ran::check_manners`].
+//! Some rules hold for every command, so they are checked at every call: see [`Ran::check_manners`].
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
@@ -18,7 +18,7 @@ use serde_json::Value;
 const MONDAY_MORNING_MS: i64 = 1_772_442_000_000;
 const BOOTED_MS: i64 = 1_000_000;
 
-/// A snapshot of everything a desk has seen.
+/// Compares a desk's transcript with its snapshot.
 #[macro_export]
 macro_rules! assert_transcript {
     ($desk:expr) => {
@@ -28,14 +28,14 @@ macro_rules! assert_transcript {
     };
 }
 
-/// The exit codes `docs/exit-codes.md` knows.
+/// The exit codes documented in `docs/exit-codes.md`.
 pub static DOCUMENTED_EXIT_CODES: LazyLock<Vec<i32>> = LazyLock::new(|| {
     let page = include_str!("../../../../docs/exit-codes.md");
     let cell = |line: &str| line.strip_prefix("| ")?.split(" |").next()?.parse().ok();
     page.lines().filter_map(cell).collect()
 });
 
-/// What a scenario typed and saw.
+/// The commands of a scenario and their output.
 #[must_use]
 #[derive(Debug)]
 pub struct Transcript(String);
@@ -46,7 +46,7 @@ impl fmt::Display for Transcript {
     }
 }
 
-/// What one command answered.
+/// The outcome of one command.
 #[must_use]
 #[derive(Debug)]
 pub struct Ran {
@@ -65,13 +65,13 @@ impl Ran {
         std::str::from_utf8(&self.err).unwrap_or_else(|_| panic!("{}: stderr is not valid UTF-8", self.line))
     }
 
-    /// The answer of a command that was given `--json`.
+    /// The answer of a command run with `--json`.
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{}: {}", self.line, self.err());
         serde_json::from_str(self.out()).unwrap_or_else(|error| panic!("{}: {error}: {}", self.line, self.out()))
     }
 
-    /// The error of a command that was given `--json`.
+    /// The error of a command run with `--json`.
     pub fn error_json(&self) -> Value {
         let last = self.err().lines().last().unwrap_or_default();
         let error: Value =
@@ -88,29 +88,29 @@ impl Ran {
         self
     }
 
-    /// Arguments that are none; a command that lacks its second word gets the help instead.
+    /// Whether the parser refused the arguments. A command without its subcommand prints its help instead.
     fn is_refused_by_the_parser(&self) -> bool {
         self.code == 2
             && (self.err().contains("For more information, try '--help'.") || self.err().contains("\nUsage: "))
     }
 
-    /// What holds of every command whatever it does.
+    /// Rules that hold for every command.
     fn check_manners(&self, manners: Manners) {
         let Self { line, code, .. } = self;
-        assert!(DOCUMENTED_EXIT_CODES.contains(code), "{line}: exit code {code} is in no documentation");
+        assert!(DOCUMENTED_EXIT_CODES.contains(code), "{line}: exit code {code} is not documented");
         for (what, text) in [("stdout", self.out()), ("stderr", self.err())] {
-            // What the parser of arguments says is checked by `hostile`, where it is known to fail.
+            // The argument parser's own output is checked in `hostile`.
             if manners.colours || (what == "stderr" && self.is_refused_by_the_parser()) {
                 continue;
             }
             if let Some(bad) = text.chars().find(|character| is_unfit_for_a_terminal(*character)) {
-                panic!("{line}: {what} has a raw {bad:?}: {text:?}");
+                panic!("{line}: {what} contains a raw {bad:?}: {text:?}");
             }
-            assert!(text.is_empty() || text.ends_with('\n'), "{line}: {what} ends within a line: {text:?}");
+            assert!(text.is_empty() || text.ends_with('\n'), "{line}: {what} does not end with a newline: {text:?}");
         }
-        assert!(*code == 0 || !self.err.is_empty(), "{line}: failed and gave no reason");
+        assert!(*code == 0 || !self.err.is_empty(), "{line}: failed without a message");
         let says_error = says_error(self.err()) || self.is_refused_by_the_parser();
-        // A decision other than the first choice is an answer, told as one.
+        // Exit code 12, a decision other than the first choice, is an answer and not an error.
         let is_plain = *code == 0 || (*code == 12 && !manners.json);
         assert_eq!(is_plain, !says_error, "{line}: exit {code} and stderr {:?}", self.err());
         if manners.json {
@@ -119,7 +119,7 @@ impl Ran {
                 assert!(parsed.is_ok(), "{line}: a line of stdout is not valid JSON: {answer}");
             }
             if *code != 0 {
-                assert_eq!(self.error_json()["exit_code"], *code, "{line}: stderr tells another exit code");
+                assert_eq!(self.error_json()["exit_code"], *code, "{line}: stderr names another exit code");
             }
         }
     }
@@ -129,7 +129,7 @@ fn says_error(stderr: &str) -> bool {
     stderr.lines().any(|line| line.starts_with("error:") || line.starts_with("{\"error\":"))
 }
 
-/// Nothing a terminal obeys: no C0 but line ends and tabs, no DEL, no C1, nothing that turns or hides text.
+/// Control characters except newline and tab, and characters that reorder or hide text.
 pub fn is_unfit_for_a_terminal(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -144,7 +144,7 @@ struct Manners {
     colours: bool,
 }
 
-/// One place at the office.
+/// A temporary folder to run the program in, with its own clock and transcript.
 #[derive(Debug)]
 pub struct Desk {
     _folder: tempfile::TempDir,
@@ -157,7 +157,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// An empty folder `project` to work in; no office yet.
+    /// An empty folder `project`, without an office.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("poste-cli-").tempdir().expect("a temporary folder");
         let root = folder.path().canonicalize().expect("the temporary folder is there");
@@ -176,7 +176,7 @@ impl Desk {
         }
     }
 
-    /// A desk in an office with these agents; how they came there is not written down.
+    /// An office with these agents. The transcript leaves out how they were registered.
     pub fn with(agents: &[&str]) -> Self {
         let mut desk = Self::new();
         desk.quietly("poste init");
@@ -209,38 +209,38 @@ impl Desk {
         self.cwd.join(name)
     }
 
-    /// Writes a file in the current folder, with the folders it needs.
+    /// Writes a file in the current folder and creates missing parent folders.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
-        std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("a folder for it");
+        std::fs::create_dir_all(path.parent().expect("a parent folder")).expect("the parent folder is created");
         std::fs::write(&path, content).expect("a file can be written");
         path
     }
 
-    /// Goes to a folder of the desk, which is made if need be.
+    /// Changes to a folder below the root and creates it if it is missing.
     pub fn cd(&mut self, folder: &str) {
         let path = self.root.join(folder);
-        std::fs::create_dir_all(&path).expect("a folder to go to");
+        std::fs::create_dir_all(&path).expect("the folder is created");
         self.cwd = path;
         let _ = writeln!(self.transcript, "$ cd $DIR/{folder}");
     }
 
-    /// Both clocks go on.
+    /// Advances both clocks.
     pub fn later(&mut self, length: &str) {
-        let ms = parse_duration_ms(length).expect("a length of time");
+        let ms = parse_duration_ms(length).expect("a duration");
         self.wall_ms += ms;
         self.boot_ms += ms;
         let _ = writeln!(self.transcript, "# {length} later");
     }
 
-    /// Somebody sets the wall clock; the boot clock knows nothing of it.
+    /// Sets the wall clock ahead and leaves the boot clock alone.
     pub fn set_clock_ahead(&mut self, length: &str) {
-        self.wall_ms += parse_duration_ms(length).expect("a length of time");
+        self.wall_ms += parse_duration_ms(length).expect("a duration");
         let _ = writeln!(self.transcript, "# the clock is set {length} ahead");
     }
 
     pub fn set_clock_back(&mut self, length: &str) {
-        self.wall_ms -= parse_duration_ms(length).expect("a length of time");
+        self.wall_ms -= parse_duration_ms(length).expect("a duration");
         let _ = writeln!(self.transcript, "# the clock is set {length} back");
     }
 
@@ -248,7 +248,7 @@ impl Desk {
         let _ = writeln!(self.transcript, "# {text}");
     }
 
-    /// A line a command, as a person types it; lines with `#` are notes. Everything is written down.
+    /// Runs and records one command per line; lines that start with `#` are notes.
     pub fn play(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             if let Some(note) = line.strip_prefix('#') {
@@ -259,36 +259,36 @@ impl Desk {
         }
     }
 
-    /// One command, written down.
+    /// Runs one command and records it.
     pub fn ask(&mut self, line: &str) -> Ran {
         self.ask_with(line, b"")
     }
 
-    /// One command with something on stdin, written down.
+    /// Runs one command with this stdin and records it.
     pub fn ask_with(&mut self, line: &str, stdin: &[u8]) -> Ran {
         let ran = self.run(&Typed::parse(line), stdin);
         self.write_down(&ran);
         ran
     }
 
-    /// One command, not written down.
+    /// Runs one command without recording it.
     pub fn peek(&mut self, line: &str) -> Ran {
         self.run(&Typed::parse(line), b"")
     }
 
-    /// A command that prepares the scene: it succeeds and is not written down.
+    /// Runs a setup command, which must succeed, without recording it.
     pub fn quietly(&mut self, line: &str) {
         let _ = self.peek(line).ok();
     }
 
-    /// Arguments that no shell line could hold. Not written down.
+    /// Runs arguments that a shell line cannot hold, without recording them.
     pub fn call<S: AsRef<OsStr>>(&mut self, arguments: &[S], stdin: &[u8]) -> Ran {
         let arguments: Vec<OsString> = arguments.iter().map(|argument| argument.as_ref().to_owned()).collect();
         let line = format!("poste {arguments:?}");
         self.run(&Typed { line, environment: Vec::new(), arguments }, stdin)
     }
 
-    /// The program as this desk starts it.
+    /// The program with this desk's folder, environment and clocks.
     pub fn command<S: AsRef<OsStr>>(&mut self, arguments: &[S]) -> Command {
         poste_testkit::signals::ignored_by_nobody_started();
         self.seed += 1;
@@ -316,7 +316,7 @@ impl Desk {
         let mut child = command.spawn().expect("the program starts");
         let mut to_child = child.stdin.take().expect("stdin is piped");
         let output = std::thread::scope(|scope| {
-            // A program that does not read all of its input closes the pipe; that is its right.
+            // A program may close the pipe without reading all of its input.
             scope.spawn(move || to_child.write_all(stdin));
             child.wait_with_output().expect("the program ends")
         });
@@ -324,7 +324,7 @@ impl Desk {
         let ran = Ran { line: typed.line.clone(), code, out: output.stdout, err: output.stderr };
         let given = |wanted: &str| typed.arguments.iter().any(|argument| argument == wanted);
         let colours = given("always") || typed.environment.iter().any(|(name, _)| name == "CLICOLOR_FORCE");
-        // A schema is JSON in many lines; help is none at all.
+        // A schema is JSON on several lines, and help is not JSON.
         let json = given("--json") && !given("schema") && !given("--help");
         ran.check_manners(Manners { json, colours });
         ran
@@ -344,11 +344,11 @@ impl Desk {
         self.transcript.push_str(&text);
     }
 
-    /// Without what differs between machines, and safe to keep in a file.
+    /// Replaces what differs between machines and escapes control characters.
     fn safe(&self, text: &str) -> String {
-        let root = self.root.to_str().expect("the temporary folder has a plain name");
+        let root = self.root.to_str().expect("a path in UTF-8");
         let text = text.replace(root, "$DIR");
-        // A host may be called anything, also `lead`: only where it is meant.
+        // A host name may be any word, even `lead`, so it is replaced only where it is a host.
         let host = format!(" from {}", rustix::system::uname().nodename().to_string_lossy());
         let text = if text.contains("policy ") { text.replace(&host, " from $HOST") } else { text };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -368,7 +368,7 @@ impl Desk {
     }
 }
 
-/// Long JSON in several lines; everything else as it is.
+/// Pretty-prints long JSON and leaves other lines alone.
 fn readable(line: &str) -> String {
     const LINE_CHARS_MAX: usize = 100;
     if line.chars().count() <= LINE_CHARS_MAX || !line.starts_with('{') {
@@ -378,7 +378,7 @@ fn readable(line: &str) -> String {
     pretty.unwrap_or_else(|_| line.to_owned())
 }
 
-/// Digests of a whole office hold machine paths.
+/// Hides hex digits after `word`: digests of a whole office depend on machine paths.
 fn hide_after(text: &str, word: &str) -> String {
     match text.split_once(word) {
         Some((before, after)) => {
@@ -390,7 +390,7 @@ fn hide_after(text: &str, word: &str) -> String {
     }
 }
 
-/// Every office has another id for its machine.
+/// Hides machine ids, which differ in every office.
 fn hide_machines(text: &str) -> String {
     const DIGITS: usize = 16;
     let hide = |text: &str, key: &str| {
@@ -405,7 +405,7 @@ fn hide_machines(text: &str) -> String {
     hide(&hide(text, "\"machine\": \""), " on ")
 }
 
-/// A command line, taken apart as a shell would: blanks, quotes, variables in front.
+/// A command line split as a shell would: blanks, quotes, leading variables.
 #[derive(Debug)]
 struct Typed {
     line: String,
@@ -421,7 +421,7 @@ impl Typed {
             if word == "poste" {
                 break;
             }
-            let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{line}: no call of poste"));
+            let (name, value) = word.split_once('=').unwrap_or_else(|| panic!("{line}: not a poste command"));
             environment.push((name.into(), value.into()));
         }
         let arguments = words.take_while(|word| word != "<").map(OsString::from).collect();
@@ -445,12 +445,12 @@ fn words(line: &str) -> Vec<String> {
             (None, other) => word.get_or_insert_default().push(other),
         }
     }
-    assert!(quote.is_none(), "{line}: a quote is not closed");
+    assert!(quote.is_none(), "{line}: unclosed quote");
     words.extend(word);
     words
 }
 
-/// Runs git with a configuration of nobody.
+/// Runs git without user or system configuration.
 pub fn git(desk: &Desk, folder: &Path, arguments: &[&str]) {
     let output = Command::new("git")
         .args(arguments)

@@ -1,4 +1,4 @@
-//! `poste config`, payload schemas, and what `types` says of the file.
+//! `poste config`, payload schemas, and how `types` shows the types of poste.toml.
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -55,7 +55,7 @@ fn settings_are_shown_with_where_they_come_from() {
         poste config show colours
         ",
     );
-    // Not written down: it names the host.
+    // Not recorded: the answer names the host.
     let shown = desk.peek("poste config show delivery.lease --json").json();
     assert_eq!((&shown["version"], &shown["standing"]), (&1.into(), &"in_force".into()));
     let setting =

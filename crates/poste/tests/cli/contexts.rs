@@ -84,10 +84,10 @@ fn lines_that_both_changed_are_marked_and_nothing_is_lost() {
     assert!(refused.err().contains("both changed the same lines"), "{}", refused.err());
     assert!(refused.err().contains("<<<<<<< ours\n"), "{}", refused.err());
     let kept: Vec<_> = std::fs::read_dir(desk.root().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let [kept] = kept.as_slice() else { panic!("one file is kept: {kept:?}") };
+    let [kept] = kept.as_slice() else { panic!("expected one kept file: {kept:?}") };
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "<<<<<<< ours\nours\n=======\ntheirs\n>>>>>>> theirs\n");
     assert!(refused.err().contains(&format!("--file {} --if-version 2", kept.display())), "{}", refused.err());
-    // Unresolved, it is not stored.
+    // A text with unresolved conflicts is not stored.
     let marked = format!("poste context replace plan --file {} --if-version 2 --as lead", kept.display());
     assert!(desk.peek(&marked).exits(2).err().contains("conflict markers"));
     std::fs::write(kept, "ours and theirs\n").unwrap();
@@ -117,11 +117,11 @@ fn an_editor_edits_a_copy_and_what_was_typed_is_never_lost() {
     let refused = desk.peek(&edit).exits(5);
     assert!(refused.err().contains("appended by coder (+1 −0): from another desk"), "{}", refused.err());
     let kept: Vec<_> = std::fs::read_dir(desk.root().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let [kept] = kept.as_slice() else { panic!("one file is kept: {kept:?}") };
+    let [kept] = kept.as_slice() else { panic!("expected one kept file: {kept:?}") };
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine\n");
     assert!(refused.err().contains(&format!("--file {} --if-version 2 --merge", kept.display())), "{}", refused.err());
     std::fs::remove_file(kept).unwrap();
-    // An editor that fails after something was typed, and a text that is none.
+    // An editor that fails after writing, and one that writes invalid UTF-8.
     desk.file("fails.sh", "echo typed > \"$1\"; exit 3\n");
     desk.file("bytes.sh", "printf '\\377\\n' > \"$1\"\n");
     for (script, code) in [("fails.sh", 4), ("bytes.sh", 2)] {
@@ -226,7 +226,7 @@ fn an_edit_of_the_mirror_is_noticed_taken_over_or_dropped() {
         poste doctor --quick
         ",
     );
-    // What is written around the text is in no version: the file stays as it is, and that is told.
+    // Edits around the text belong to no version: the file stays as it is, and the command says so.
     edit(&desk, "one, by hand\n", "one, by hand again\n");
     edit(&desk, "## Update history\n", "A word below the text.\n\n## Update history\n");
     desk.play("poste context replace plan --file .poste/contexts/plan.md --as lead");

@@ -1,9 +1,9 @@
-//! Conversations: what was said by whom in reply to what, how they stand, and how they end.
+//! Conversations: messages and replies, status, closing.
 
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// A question with its answer, a directive with its failure.
+/// A question that was answered and forwarded, and a pending directive.
 fn busy_desk() -> Desk {
     let mut desk = Desk::staffed();
     desk.quietly("poste send reviewer,coder 'RS256 or ES256?' --type question --conversation tokens --as lead");
@@ -120,7 +120,7 @@ fn conversations_are_listed_the_newest_first_and_in_pages() {
         desk.quietly(&format!("poste send coder 'Topic {number}' --conversation c{number} --as lead"));
         desk.later("1m");
     }
-    // An older one is taken up again: it moves to the front, and is not listed a second time further down.
+    // A message in an older conversation moves it to the front, and it is not listed twice.
     desk.quietly("poste send reviewer 'Back to it' --conversation c2 --as lead");
     desk.quietly("poste ack 1 --as coder");
     desk.play(
@@ -169,7 +169,7 @@ fn hostile_words_take_one_line_of_every_list() {
     let mut desk = Desk::staffed();
     let subject = "red \u{1b}[31m and \u{202e}turned";
     let words = "first\nsecond \u{1b}[31m\u{202e}";
-    // A subject is one line by rule; reasons and outcomes may have several.
+    // A subject must be one line; reasons and outcomes may have several.
     let _ = desk.call(&["send", "coder", words, "--as", "lead"], b"").exits(4);
     let _ = desk.call(&["send", "coder", subject, "--type", "directive", "--as", "lead"], b"").ok();
     let _ = desk.call(&["fail", "1", "--reason", words, "--as", "coder"], b"").ok();
@@ -190,7 +190,7 @@ fn hostile_words_take_one_line_of_every_list() {
     assert_transcript!(desk);
 }
 
-/// A listing looks at the ends of a long conversation only, and says so.
+/// A listing reads only the start and the end of a long conversation, and says so.
 #[test]
 fn a_long_conversation_is_counted_up_to_a_thousand_and_its_status_is_still_that_of_the_whole() {
     let mut desk = Desk::staffed();
@@ -203,15 +203,15 @@ fn a_long_conversation_is_counted_up_to_a_thousand_and_its_status_is_still_that_
     let brief = desk.peek("poste threads --json").json()["threads"][0].clone();
     assert_eq!(brief["messages"], serde_json::json!({ "count": 1000, "at_least": true }));
     assert_eq!(brief["open"], serde_json::json!({ "count": 400, "at_least": true }));
-    assert_eq!(brief["participants"], serde_json::json!(["coder", "lead"]), "reviewer is in the middle");
+    assert_eq!(brief["participants"], serde_json::json!(["coder", "lead"]), "reviewer appears only in the middle");
     assert_eq!((&brief["partial"], &brief["last"], &brief["subject"]), (&true.into(), &1200.into(), &"1".into()));
     let whole = desk.peek("poste thread 1 --summary --json").json();
     assert_eq!(whole["messages"], serde_json::json!({ "count": 1200, "at_least": false }));
     assert_eq!(whole["open"], serde_json::json!({ "count": 1200, "at_least": false }));
     assert_eq!(whole["participants"], serde_json::json!(["coder", "lead", "reviewer"]));
     desk.play("poste threads");
-    // All but the one in the middle expire, and their sender is not there to be told of it: the list does not see what
-    // is open and yet tells the truth.
+    // All but the one in the middle expire, and their retired sender gets no notices: the list does not read the open
+    // delivery, and its status is correct all the same.
     desk.quietly("poste retire lead --as anna");
     desk.later("2h");
     desk.play("poste threads --status open");

@@ -1,9 +1,9 @@
-//! Dead letters: what ended badly, why, and what is done about it.
+//! Dead letters: listing, retrying and dropping them.
 
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// One that failed, one that expired, one that came back, and one that is dead.
+/// Four dead letters: one failed, one expired, one returned, one dead.
 fn morgue() -> Desk {
     let mut desk = Desk::with(&["lead", "coder", "temp", "anna --kind human"]);
     desk.file("poste.toml", "[delivery]\nmax_attempts = 1\n");

@@ -1,4 +1,4 @@
-//! `poste dispatch`, as far as nothing is started: what would be, what is held, and why not.
+//! `poste dispatch` where no run is started: dry runs, holds and their reasons.
 
 use crate::assert_transcript;
 use crate::common::{Desk, git};

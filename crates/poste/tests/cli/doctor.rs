@@ -1,4 +1,4 @@
-//! `poste doctor`: what it says and how it ends.
+//! `poste doctor`: its findings, fixes and exit codes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

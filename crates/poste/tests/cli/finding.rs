@@ -1,4 +1,4 @@
-//! Where the office is found from.
+//! Which office a command finds from which folder.
 
 use crate::assert_transcript;
 use crate::common::{Desk, git};
@@ -76,7 +76,7 @@ fn every_worktree_of_a_repository_shares_the_office_of_the_main_one() {
         ",
     );
     assert_transcript!(desk);
-    // The office ignores itself.
+    // Git ignores the office.
     let status = std::process::Command::new("git")
         .args(["status", "--porcelain"])
         .current_dir(&main)

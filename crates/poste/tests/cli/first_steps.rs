@@ -1,4 +1,4 @@
-//! The first minutes: an office, agents, and who speaks.
+//! First steps: creating an office, registering agents, choosing the sender.
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -40,7 +40,7 @@ fn before_there_is_an_office_every_command_says_how_to_make_one() {
         ",
     );
     assert_transcript!(desk);
-    // The built-in vocabulary is there without an office.
+    // The built-in types are available without an office.
     assert!(desk.peek("poste types").ok().out().contains("\nquestion  "));
     assert!(desk.peek("poste schema question").ok().out().contains("asks for an answer"));
     for command in ["agents", "topics", "read 1", "track 1", "tail --for 0s", "log show", "log why 1"] {

@@ -1,4 +1,4 @@
-//! Gates: what is claimed has passed them, or is back with its sender.
+//! Gates: a claimed message has passed them, or it is returned to its sender.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -25,7 +25,7 @@ fn script(desk: &Desk, name: &str, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A writer, an editor and a person, with these gates, which are trusted.
+/// A writer, an editor and a person, with these gates trusted.
 fn newsroom(gates: &str) -> Desk {
     let mut desk = Desk::with(&["writer", "editor", "anna --kind human"]);
     desk.file("poste.toml", gates);
@@ -325,10 +325,10 @@ fn a_folder_that_a_message_names_is_looked_at_only_where_it_is_open() {
     let claimed = desk.peek("poste claim 1 --as editor").exits(4);
     assert!(claimed.err().contains(&not_open), "{}", claimed.err());
     let _ = desk.peek("poste verify 2").ok();
-    // Who works there looks at it as before.
+    // From inside that folder the file is still checked.
     desk.cd("elsewhere");
     let _ = desk.peek("poste verify 1 --office ../project/.poste").ok();
-    // Nor is it named to a command, which would open it.
+    // A command does not get its path either, since it would open it.
     desk.cd("project");
     for (gate, passes) in [
         ("command = [\"test\", \"-e\", \"{worktree}\"]", false),
@@ -362,7 +362,7 @@ fn every_worktree_of_a_repository_is_open_to_gates() {
     }
 }
 
-/// The database of the office beside a file.
+/// The database of the office next to a file.
 fn desk_db(path: &std::path::Path) -> std::path::PathBuf {
     path.with_file_name(".poste").join("office.db")
 }

@@ -1,4 +1,4 @@
-//! `poste watch` and `poste ingest`: what they say to whom.
+//! `poste watch` and `poste ingest`: what they print.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -1,4 +1,4 @@
-//! Handing work over.
+//! Handoffs: creating, accepting, rejecting, withdrawing, exporting.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// A desk with something worth handing over.
+/// An office with files to hand over.
 fn workshop() -> Desk {
     let desk = Desk::staffed();
     desk.file("docs/jwt.md", "# JWT\n\nRS256, 15 minutes.\n");
@@ -18,10 +18,10 @@ fn workshop() -> Desk {
     desk
 }
 
-/// The only blob of an office that holds these bytes.
+/// The blob that holds these bytes.
 fn blob_of(desk: &Desk, bytes: &str) -> PathBuf {
     let blobs = fs::read_dir(desk.path(".poste/blobs")).unwrap().map(|entry| entry.unwrap().path());
-    blobs.into_iter().find(|path| fs::read(path).unwrap() == bytes.as_bytes()).expect("it was copied")
+    blobs.into_iter().find(|path| fs::read(path).unwrap() == bytes.as_bytes()).expect("a copy of the file")
 }
 
 fn state(desk: &mut Desk, number: u32) -> Value {
@@ -284,7 +284,7 @@ fn copies_are_checked_again_and_files_that_changed_are_told() {
     assert_eq!(changed[0]["path"], "docs/jwt.md");
     desk.quietly("poste handoff export 1 package");
     let handed_over = fs::read_to_string(desk.path("package/artifacts/src/jwt.rs")).unwrap();
-    assert_eq!(handed_over, "pub fn sign() {}\n", "what was handed over, not what became of it");
+    assert_eq!(handed_over, "pub fn sign() {}\n", "the file as handed over, not as changed since");
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn the_receivers_own_gates_run_when_it_accepts() {
         ",
     );
     let shown = desk.peek("poste handoff show 3 --json").json();
-    let gates = shown.pointer("/decision/answer/gates").expect("what the gates said is in the record");
+    let gates = shown.pointer("/decision/answer/gates").expect("the record has the results of the gates");
     let passed: Vec<(&str, bool)> = (gates.as_array().unwrap().iter())
         .map(|gate| (gate["what"].as_str().unwrap(), gate["ok"].as_bool().unwrap()))
         .collect();

@@ -1,4 +1,4 @@
-//! What `--help` says.
+//! Help texts.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use crate::common::Desk;
 /// The commands a help text lists.
 fn commands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A second line of an explanation is indented deeper.
+    // Continuation lines are indented deeper.
     let named = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     named.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
-/// What every help text says of the options that are everywhere.
+/// The section on global options, which every help text has.
 fn everywhere(help: &str) -> &str {
-    let start = help.find("\nGlobal options:\n").expect("some options are everywhere");
+    let start = help.find("\nGlobal options:\n").expect("a section on global options");
     let end = help.find("\nExample").or_else(|| help.find("\nStart here:")).unwrap_or(help.len());
     &help[start..end]
 }
 
-/// The help of a command and of those below it; what is everywhere only once.
+/// The help of a command and its subcommands, with the global options only once.
 fn write_help(desk: &mut Desk, path: &str, text: &mut String) {
     let help = desk.peek(&format!("poste {path} --help")).ok();
     assert_eq!(help.err(), "");
@@ -50,7 +50,7 @@ fn help_fits_the_width_of_the_terminal() {
     let mut desk = Desk::new();
     let mut text = String::new();
     write_help(&mut desk, "", &mut text);
-    // Examples are lines to copy and stay whole.
+    // Examples are not wrapped, so that they can be copied.
     let prose = text.lines().filter(|line| !line.trim_start().starts_with("poste ") && !line.contains(" | poste "));
     for line in prose {
         assert!(line.chars().count() <= 100, "{line}");

@@ -1,15 +1,15 @@
-//! Message content is data: nothing in it may move a cursor, turn text around, or pass for something of the office.
+//! Message content is data: it must not move the cursor, reorder text, or pass for output of Poste.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::common::{Desk, Ran, is_unfit_for_a_terminal};
 
-/// Everything a terminal obeys or a reader does not see, in one line.
+/// One line with all kinds of characters that control a terminal or are invisible.
 const HOSTILE: &str =
     "a\u{1b}[31mred\u{1b}]0;title\u{7}\u{8}\u{7f}\u{9b}2J\u{202e}txt.exe\u{2066}\u{feff}\u{200b}\u{85}z";
 
-/// Not one byte of it may come through, as it is.
+/// Checks that none of these characters is printed unescaped.
 fn check(ran: &Ran) {
     for (what, text) in [("stdout", ran.out()), ("stderr", ran.err())] {
         for character in text.chars() {
@@ -24,7 +24,7 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
     let mut desk = Desk::staffed();
     let body = format!("{HOSTILE}\r\nsecond line {HOSTILE}");
     let payload = serde_json::to_string(&serde_json::json!({ "p": HOSTILE })).unwrap();
-    // serde_json escapes C0 only: C1 and the turning ones are in the payload as they are.
+    // serde_json escapes only C0: C1 and bidirectional characters stay in the payload.
     assert!(payload.contains('\u{202e}') && payload.contains('\u{9b}'));
     let meta = format!("key{HOSTILE}={HOSTILE}");
     let send = [
@@ -104,7 +104,7 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
         "stats",
     ] {
         check(&desk.peek(&format!("poste {command}")).ok());
-        // Another session: what was shown to the first one is new to it.
+        // In another session, to which messages already shown are new.
         check(&desk.peek(&format!("poste {command} --json --session program")).ok());
     }
     check(&desk.call(&["dead", "drop", "4", "--reason", &body, "--as", "lead"], b"").ok());
@@ -118,7 +118,7 @@ fn nothing_a_terminal_obeys_comes_through_any_command() {
     }
     check(&desk.call(&["retry", "4", "--as", "lead"], b"").ok());
     check(&desk.call(&["claim", "4", "--for-model", "--as", "reviewer"], b"").ok());
-    // Escaped is not lost: programs get exactly what was sent.
+    // Escaping loses nothing: programs get exactly what was sent.
     let read = desk.peek("poste read 1 --json").json();
     assert_eq!(read["subject"], HOSTILE);
     assert_eq!(read["body"], body.as_str());
@@ -148,7 +148,7 @@ fn hostile_words_in_arguments_come_back_escaped_in_errors() {
         check(&in_json);
         assert_eq!(in_json.error_json()["exit_code"], refused.code);
     }
-    // The lines of a batch are somebody's, too.
+    // Batch lines are untrusted, too.
     let line = serde_json::json!({ "to": "coder", "subject": "Hello", HOSTILE: HOSTILE }).to_string();
     check(&desk.call(&["send", "--batch", "-", "--as", "lead"], line.as_bytes()).exits(4));
     check(&desk.call(&["send", "--batch", "-", "--as", "lead", "--json"], line.as_bytes()).exits(4));
@@ -167,7 +167,7 @@ fn an_argument_the_parser_refuses_is_escaped_too() {
         vec!["send", "coder", "Hello", "--priority", HOSTILE, "--as", "lead"],
     ] {
         let mut command = desk.command(&arguments);
-        // As on a terminal: colours are wanted, so nothing is stripped.
+        // Force colours as on a terminal, so that no escapes are stripped.
         command.env("CLICOLOR_FORCE", "1");
         let output = command.output().expect("the program ends");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -229,7 +229,7 @@ fn a_name_is_a_name_wherever_one_is_given() {
     for name in hostile {
         let refused = desk.call(&["register", "--", name], b"").exits(2);
         assert!(refused.err().starts_with("error: "), "{name:?}: {}", refused.err());
-        // `everyone` is an address, though nobody's name; blanks around an address do no harm.
+        // `everyone` is an address though not a name, and blanks around an address are trimmed.
         if name != "everyone" {
             let wanted = if name.trim() == "a" { 3 } else { 2 };
             let _ = desk.call(&["send", "--as", "lead", "--", name, "Hello"], b"").exits(wanted);
@@ -274,7 +274,7 @@ fn an_argument_that_is_no_utf8_is_refused_and_a_path_that_is_none_is_named() {
     };
     let _ = desk.call(&send(&[], &["Hello"]), b"").exits(2);
     let _ = desk.call(&send(&["coder"], &[]), b"").exits(2);
-    // A file may have such a name, where the file system takes it; a record cannot.
+    // A file may have such a name if the file system allows it; a record cannot.
     #[cfg(target_os = "linux")]
     {
         std::fs::write(desk.path(bytes), "here").expect("a file system that takes any name");
@@ -296,5 +296,5 @@ fn a_message_cannot_close_its_fence_nor_forge_its_sender() {
     assert!(shown.out().trim_end().ends_with(&close));
     assert_eq!(shown.out().lines().nth(3), Some("from: lead (trust: agent)"));
     let again = desk.peek("poste read 1 --for-model --as coder").ok();
-    assert_ne!(shown.out(), again.out(), "every reading has a nonce of its own");
+    assert_ne!(shown.out(), again.out(), "every reading has a new nonce");
 }

@@ -1,4 +1,4 @@
-//! Rules of this house.
+//! Rules for the files of this test suite.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn every_exit_code_of_a_transcript_is_documented_and_no_machine_is_in_it() {
             assert!(!text.contains(path.to_str().expect("a plain path")), "{name:?} names {path:?}");
         }
     }
-    assert!(seen.is_superset(&[2, 3, 4, 5, 7].into()), "the transcripts show failures: {seen:?}");
+    assert!(seen.is_superset(&[2, 3, 4, 5, 7].into()), "the transcripts cover too few exit codes: {seen:?}");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn every_snapshot_belongs_to_a_test() {
     for entry in std::fs::read_dir(folder().join("snapshots")).expect("the snapshots").flatten() {
         let name = entry.file_name().into_string().expect("a plain name");
         let test = name.strip_prefix("cli__").and_then(|rest| rest.strip_suffix(".snap")?.split_once("__"));
-        let (module, test) = test.unwrap_or_else(|| panic!("{name} is no snapshot that was looked at"));
+        let (module, test) = test.unwrap_or_else(|| panic!("{name} is not an accepted snapshot"));
         let source = std::fs::read_to_string(folder().join(module).with_extension("rs")).expect("its module");
         assert!(source.contains(&format!("fn {test}()")), "{name} has no test");
     }

@@ -3,7 +3,7 @@
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// As `ui::tokens` does: what a budget is measured with.
+/// The token estimate of `ui::tokens`.
 fn estimate(text: &str) -> usize {
     let ascii = text.chars().filter(char::is_ascii).count();
     let other = text.chars().count() - ascii;
@@ -64,7 +64,7 @@ fn listing_marks_nothing_as_shown() {
     assert!(desk.peek("poste track 1 --json").json()["deliveries"][0]["shown_at"].is_string());
 }
 
-/// Forty messages of every length, some of them not in ASCII.
+/// Forty messages of various lengths, some not in ASCII.
 fn crowded() -> Desk {
     let mut desk = Desk::staffed();
     let lines: Vec<String> = (1..=40)
@@ -98,7 +98,7 @@ fn a_token_budget_is_held_and_what_is_left_out_is_counted() {
         let wanted = if left_out > 0 { format!("({left_out} more not shown)") } else { String::new() };
         assert_eq!(note, wanted);
     }
-    assert!(fewer_than_all, "a budget was tried that does not hold everything");
+    assert!(fewer_than_all, "no budget was too small for everything");
 }
 
 #[test]

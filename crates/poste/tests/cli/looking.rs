@@ -1,4 +1,4 @@
-//! Looking: at the log, at messages of others, at what a pipe or a colour does to an answer.
+//! Reading commands: the log, other agents' messages, output to pipes, colours.
 
 use std::io::pipe;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn the_log_is_shown_explained_and_verified() {
     assert_eq!(report["records"], 9);
 }
 
-/// The office's database, to be damaged.
+/// Opens the office's database to damage it.
 fn open(desk: &Desk) -> Store {
     Store::open(&desk.path(".poste"), Options::default()).expect("the office opens")
 }
@@ -59,7 +59,7 @@ fn a_damaged_record_is_found_by_verify() {
     assert!(report.err().ends_with("hint: copy the office folder before doing anything else\n"));
     let report = desk.peek("poste log verify --json").exits(1);
     assert_eq!(report.error_json()["kind"], "internal");
-    // Nobody may take a damaged office for a sound one, however it is asked.
+    // Showing the damaged record fails, too.
     let _ = desk.peek("poste log show 6").exits(1);
 }
 
@@ -200,7 +200,7 @@ fn a_claim_whose_answer_nobody_read_is_still_a_claim_and_not_shown() {
     let (reader, writer) = pipe().expect("a pipe");
     drop(reader);
     let status = desk.command(&["claim", "1", "--as", "coder"]).stdin(Stdio::null()).stdout(writer).status();
-    // It stands, and who holds it must not go on as if all were well: the token was never seen.
+    // The claim is stored, but its token was never printed, so the exit code must not be 0.
     assert_eq!(status.expect("the program ends").code(), Some(8));
     let track = desk.peek("poste track 1 --json").json();
     assert_eq!(track["deliveries"][0]["state"], "claimed");
@@ -217,10 +217,10 @@ fn colours_come_only_when_they_are_asked_for_off_a_terminal() {
     assert!(!has_colour(&mut desk, "poste inbox --as coder --color never"));
     assert!(has_colour(&mut desk, "poste inbox --as coder --color always"));
     assert!(has_colour(&mut desk, "poste track 1 --color always"));
-    // Who says it on the line means it more than who set it for the whole session.
+    // An option takes precedence over an environment variable.
     assert!(has_colour(&mut desk, "NO_COLOR=1 poste inbox --as coder --color always"));
     assert!(!has_colour(&mut desk, "NO_COLOR=1 poste inbox --as coder"));
-    // Programs never want any, and a budget counts words, not colours.
+    // JSON never has colours.
     assert!(!has_colour(&mut desk, "poste inbox --as coder --color always --json"));
     let _ = desk.peek("poste inbox --as coder --color sometimes").exits(2);
 }

@@ -1,4 +1,4 @@
-//! The command line, played by real processes on desks of their own.
+//! The command line, tested with real processes in temporary folders.
 
 mod agreements;
 mod approvals;

@@ -1,4 +1,4 @@
-//! What is late, and who is told of it.
+//! Overdue responses and work, and who is notified.
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -46,7 +46,7 @@ fn a_missing_response_is_told_once_to_the_sender_and_the_recipients_lead() {
     desk.play("poste send coder,reviewer 'Ship it?' --type question --respond-by 30m --as anna");
     desk.later("29m");
     desk.play("poste inbox --as anna");
-    // Nobody looks for hours, and no daemon runs.
+    // For hours no command runs, and there is no daemon.
     desk.later("5h");
     desk.play(
         "
@@ -94,7 +94,7 @@ fn nobody_is_reminded_of_what_was_answered_or_ended_in_time() {
 #[test]
 fn a_lead_is_never_told_of_its_own_silence_nor_of_its_own_question() {
     let mut desk = desk_with_a_lead();
-    // The lead's own question; a question to the lead itself; one to an agent whose registered lead asks.
+    // A question by the lead; a question to the lead; a question to an agent by its registered lead.
     desk.quietly("poste send reviewer 'From the lead' --type question --respond-by 30m --as lead");
     desk.quietly("poste send lead 'To the lead' --type question --respond-by 30m --as anna");
     desk.quietly("poste send coder 'From the boss' --type question --respond-by 30m --as boss");
@@ -159,7 +159,7 @@ fn a_list_that_is_cut_says_so() {
     assert_eq!(late["responses"].as_array().unwrap().len(), 100);
     assert_eq!(late["more"], true);
     assert!(desk.peek("poste overdue").ok().out().ends_with("(more not shown)\n"));
-    // News that asks for no work may stand before work, so that the work is not even looked at.
+    // Messages that ask for no work may precede work, so that the work is not read at all.
     let mut desk = desk_with_a_lead();
     let batch = "{\"to\":\"coder\",\"subject\":\"news\",\"priority\":\"high\"}\n".repeat(250);
     let _ = desk.call(&["send", "--batch", "-", "--as", "anna"], batch.as_bytes()).ok();

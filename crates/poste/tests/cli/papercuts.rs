@@ -209,6 +209,6 @@ fn a_snapshot_clears_away_what_killed_ones_left_under_any_name() {
         std::fs::create_dir_all(folder).expect("a folder");
     }
     desk.quietly("poste snapshot backup/tuesday");
-    assert!(!left.exists(), "nobody builds it any more");
-    assert!(other.exists(), "it is not Poste's");
+    assert!(!left.exists(), "the leftover of a killed snapshot is removed");
+    assert!(other.exists(), "a folder that Poste did not create is kept");
 }

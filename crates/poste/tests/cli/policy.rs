@@ -1,4 +1,4 @@
-//! `poste.toml`: the office's own words and limits.
+//! `poste.toml`: the office's own types and limits.
 
 use crate::assert_transcript;
 use crate::common::Desk;

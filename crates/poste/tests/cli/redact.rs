@@ -1,4 +1,4 @@
-//! Redaction: the words go, who wrote them and what became of them stays.
+//! Redaction erases content and keeps who wrote it and how it ended.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -48,7 +48,7 @@ fn the_office_is_shown_as_it_was() {
     );
     let replayed = desk.peek("poste log replay --json").json();
     let verified = desk.peek("poste log verify --json").json();
-    assert_eq!(replayed["digest"], verified["tables"], "a whole replay is the live office");
+    assert_eq!(replayed["digest"], verified["tables"], "a full replay equals the live office");
     let past = desk.peek("poste log replay --until 9 --json").json();
     assert_ne!(past["digest"], verified["tables"]);
     assert_transcript!(desk);
@@ -59,7 +59,7 @@ fn copy(desk: &Desk, to: &str) {
     assert!(copied.unwrap().success());
 }
 
-/// Which tables differ, and what else was answered. Not written down: every change of a table would change the page.
+/// The tables that differ, and the rest of the answer. Not recorded: any change of a table would change the snapshot.
 fn compared(desk: &mut Desk, line: &str, code: i32) -> (Vec<String>, serde_json::Value) {
     let ran = desk.peek(&format!("poste log diff-digest {line} --json")).exits(code);
     let mut answer: serde_json::Value = serde_json::from_str(ran.out()).unwrap();

@@ -1,9 +1,9 @@
-//! Reports: what became of a broadcast, a blocker, a conversation, an agent's mail, a day.
+//! Reports: the outcome of a broadcast, a blocker, a conversation, an agent's mail, a day.
 
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// An architect, two builders, a validator and who watches over them.
+/// An architect, two builders and an orchestrator.
 fn team() -> Desk {
     Desk::with(&[
         "architect --role architect",
@@ -13,7 +13,7 @@ fn team() -> Desk {
     ])
 }
 
-/// A decision that three are told, and two have taken note of.
+/// A decision broadcast to three agents and acknowledged by two.
 fn announced() -> Desk {
     let mut desk = team();
     desk.quietly(

@@ -1,4 +1,4 @@
-//! Reserving paths: what is in the way, who is asked, and how it ends.
+//! Reservations: overlaps, asking the holder, and how they end.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -1,4 +1,4 @@
-//! `poste schema`, and that every answer is what its schema says.
+//! `poste schema`, and that every answer matches its schema.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn schemas_are_printed_for_commands_lines_of_a_batch_and_types() {
     assert_transcript!(desk);
 }
 
-/// What is wrong with a value under a schema, as far as our schemas go; an unknown keyword is wrong, too.
+/// How a value violates a schema. Supports the keywords that our schemas use, and reports any other.
 fn mismatches(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let Some(rules) = schema.as_object() else {
         return if schema == &Value::Bool(true) { Vec::new() } else { vec![format!("{path}: no schema: {schema}")] };
@@ -78,7 +78,7 @@ fn mismatches(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<St
                 let missing = names.filter(|name| value.is_object() && value.get(name).is_none());
                 wrong.extend(missing.map(|name| format!("{path}.{name}: it is missing")));
             }
-            "pattern" if value.as_str() == Some("") => wrong.push(format!("{path}: no pattern of ours takes nothing")),
+            "pattern" if value.as_str() == Some("") => wrong.push(format!("{path}: no pattern matches an empty text")),
             "enum" | "const" | "minimum" | "maximum" | "pattern" => {}
             other => wrong.push(format!("{path}: the test does not know the keyword {other}")),
         }
@@ -99,7 +99,7 @@ fn is_a(value: &Value, word: &str) -> bool {
     }
 }
 
-/// A day in which every command is used, with the name of the schema of its answer.
+/// A use of every command, with the name of its answer's schema.
 const DAY: &[(&str, &str)] = &[
     ("init", "init --in ."),
     ("register", "register extra --role helper --capability prose"),
@@ -214,7 +214,7 @@ const DAY: &[(&str, &str)] = &[
     ("config show", "config show"),
     ("config set", "config set delivery.lease 20m"),
     ("trust", "trust --yes --as anna"),
-    // The one hook that prints something even when there is nothing to say.
+    // The only hook that always prints something.
     ("hook", "hook stop --program codex"),
     ("setup", "setup gemini --no-proof"),
     ("setup", "setup gemini --dry-run --remove"),
@@ -274,7 +274,7 @@ const DAY: &[(&str, &str)] = &[
     ("restore", "restore copy --replace"),
 ];
 
-/// Every line of JSON of that day, with its schema.
+/// Every JSON line these commands print, with its schema.
 fn day() -> Vec<(String, Value, Value)> {
     let mut desk = Desk::staffed();
     desk.file("plan.md", "# Plan\n");
@@ -294,7 +294,7 @@ fn day() -> Vec<(String, Value, Value)> {
         let schema = desk.call(&["schema", name], b"").ok();
         let schema: Value = serde_json::from_str(schema.out()).expect("a schema is JSON");
         let ran = desk.peek(&format!("poste {command} --json")).ok();
-        assert_ne!(ran.out(), "", "{command} answers something");
+        assert_ne!(ran.out(), "", "{command} printed nothing");
         for line in ran.out().lines() {
             let value: Value = serde_json::from_str(line).expect("an answer is JSON");
             if ["send", "dispatch send", "handoff create"].contains(name) {
@@ -314,7 +314,7 @@ fn every_answer_is_what_its_schema_says() {
         let wrong = mismatches(schema, schema, value, "answer");
         assert!(wrong.is_empty(), "poste {command} --json: {wrong:#?}\n{value:#}");
     }
-    // The check itself can fail: without a field, with one too many, with a wrong one.
+    // The check itself can fail: a missing field, an extra field, a wrong value.
     let (_, schema, value) = answers.into_iter().find(|(command, ..)| command.starts_with("agents")).unwrap();
     let spoiled = |change: &dyn Fn(&mut Value)| {
         let mut spoiled = value.clone();
@@ -338,12 +338,12 @@ fn every_command_that_has_a_schema_is_used_in_that_day() {
     for command in commands.filter_map(|line| line.split_whitespace().next()) {
         known += 1;
         let is_used = used.iter().any(|name| name.split(' ').next() == Some(command));
-        assert!(is_used || ["schema", "mcp"].contains(&command), "{command} is not in the day");
+        assert!(is_used || ["schema", "mcp"].contains(&command), "{command} is not in DAY");
     }
-    assert!(known >= 30, "the list of commands was found: {known}");
+    assert!(known >= 30, "too few commands were found: {known}");
 }
 
-/// The names of required properties and of all properties, of every object in a schema.
+/// Collects the optional properties of every object in a schema.
 fn optional_properties(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -362,8 +362,7 @@ fn what_an_answer_always_has_its_schema_requires() {
         let title = schema["title"].as_str().unwrap_or_default().to_owned();
         optional_properties(&schema, &title, &mut optional);
     }
-    // Only these are left out when there is nothing to say: bytes that are text, and what a file that will come
-    // later cannot have yet (it stands in the log like this).
+    // Only these may be missing: base64 of bytes that are text, and what a file promised for later cannot have yet.
     optional.retain(|name| !name.ends_with("_base64") && !name.starts_with("Artifact."));
     assert!(optional.is_empty(), "{optional:#?}");
 }

@@ -1,4 +1,4 @@
-//! Searching, as people and programs see it.
+//! `poste search`, as text and as JSON.
 
 use crate::assert_transcript;
 use crate::common::Desk;

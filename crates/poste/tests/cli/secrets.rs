@@ -1,9 +1,9 @@
-//! What looks like a secret is stopped before it is in the log.
+//! Text that looks like a secret is refused before it reaches the log.
 
 use crate::assert_transcript;
 use crate::common::Desk;
 
-/// Made of parts, so that no scanner of others stumbles over this file.
+/// Built from parts, so that secret scanners do not flag this file.
 fn token() -> String {
     format!("gh{}_{}", 'p', "2ZKeDFFxmxs7Wk6XggpnXx5k164369mA91kg")
 }
@@ -53,7 +53,7 @@ fn a_secret_is_refused_wherever_it_stands_and_never_printed() {
     }
     let _ = desk.ask(&format!("poste thread close {number} --outcome {} --allow-secret --as lead", token())).ok();
     let said = desk.transcript().to_string().replace(&token(), "gh…").replace("Tr0ub4dor&3", "…");
-    // The commands that were typed hold it; what was answered may not.
+    // The typed commands contain the token; the answers must not.
     let answers: Vec<&str> = said.lines().filter(|line| line.starts_with('!')).collect();
     assert!(answers.iter().all(|line| !line.contains("gh…")), "{answers:#?}");
 }

@@ -1,4 +1,4 @@
-//! Sending: to whom, with what, and what comes of it.
+//! Sending: recipients, options, ids, limits.
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -180,7 +180,7 @@ fn a_payload_is_json_from_the_line_or_a_file_and_kept_as_it_is() {
         ",
     );
     assert_transcript!(desk);
-    // Numbers and the order of keys are the sender's.
+    // Numbers and the order of keys are kept as sent.
     assert!(desk.peek("poste read 2 --json").out().contains(r#""payload":{"z":1e400,"a":9007199254740993}"#));
 }
 
@@ -194,9 +194,9 @@ fn a_payload_may_be_a_hundred_levels_deep_and_no_deeper() {
     let refused = desk.call(&send(nested(101)), b"").exits(4);
     assert_eq!(refused.err(), "error: the payload is nested deeper than 100 levels\n");
     let _ = desk.call(&send(format!("{{\"a\":{}}}", nested(100))), b"").exits(4);
-    // Brackets in strings are text.
+    // Brackets in strings do not count.
     let _ = desk.call(&send(format!("[\"{}\\\"{}\"]", "[".repeat(300), "{".repeat(300))), b"").ok();
-    // A document that never ends must not be the end of the program.
+    // Brackets that are never closed must not crash the program.
     let _ = desk.call(&send("[".repeat(100_000)), b"").exits(2);
     assert_eq!(desk.peek("poste inbox --as coder --json").json()["messages"].as_array().unwrap().len(), 2);
 }
@@ -251,7 +251,7 @@ fn a_subject_is_one_line_of_at_most_512_bytes() {
     let _ = send(&"s".repeat(513)).exits(4);
     let _ = send("two\nlines").exits(4);
     let _ = send("carriage\rreturn").exits(4);
-    // Nothing forbids a message without a subject.
+    // An empty subject is a usage error.
     let _ = send("").exits(2);
 }
 

@@ -1,4 +1,4 @@
-//! Sessions: who runs as what, what everybody in them shares, and what closing leaves.
+//! Sessions: starting, taking over, shared notes, closing.
 
 use std::process::{Command, Stdio};
 
@@ -58,7 +58,7 @@ fn a_session_is_started_noted_in_shown_and_closed() {
         ",
     );
     let page = std::fs::read_to_string(desk.path(".poste/sessions/2026-03-02-top.md")).expect("the page");
-    assert_eq!(page, desk.peek("poste session show top").ok().out(), "the page is what is shown");
+    assert_eq!(page, desk.peek("poste session show top").ok().out(), "the page equals what `session show` prints");
     assert_transcript!(desk);
 }
 
@@ -122,7 +122,7 @@ fn a_process_that_is_gone_is_taken_over_and_named_by_doctor() {
     let told = refused["message"].as_str().unwrap().to_owned();
     assert!(told.starts_with(&format!("coder runs as session first (pid {pid}, sleep on ")), "{told}");
     assert!(told.ends_with("it is still running"), "{told}");
-    assert!(!desk.peek("poste doctor --quick").ok().out().contains("session first"), "nothing is wrong with it");
+    assert!(!desk.peek("poste doctor --quick").ok().out().contains("session first"), "a running session is fine");
     child.kill().expect("it ends");
     child.wait().expect("it ended");
     let doctor = desk.peek("poste doctor --quick --json").ok().json();

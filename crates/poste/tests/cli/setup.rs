@@ -1,4 +1,4 @@
-//! `poste setup`: the files of every program and scope as they are written, and what the proof says of what is broken.
+//! `poste setup`: the files it writes for every program and scope, and what the proof reports about broken ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use poste_verbs::program::Program;
 use crate::assert_transcript;
 use crate::common::{Desk, Ran};
 
-/// A desk with an office, from which `poste` is found.
+/// An office, and a folder `bin` with `poste` in it.
 fn desk() -> Desk {
     let desk = Desk::with(&[]);
     fs::create_dir(desk.root().join("bin")).unwrap();
@@ -24,7 +24,7 @@ fn with_path(desk: &Desk, line: &str) -> String {
     format!("PATH={}/bin:/usr/bin:/bin poste {line}", desk.root().display())
 }
 
-/// Written down as it would be typed.
+/// Runs a command and records it as it would be typed.
 fn ask(desk: &mut Desk, line: &str) -> Ran {
     let ran = peek(desk, line);
     desk.note(&format!("$ poste {line}"));
@@ -40,7 +40,7 @@ fn peek(desk: &mut Desk, line: &str) -> Ran {
     desk.peek(&line)
 }
 
-/// Every file below project and home but the office and what is remembered.
+/// Every file below project and home except the office and Poste's own records.
 fn files(desk: &Desk) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -73,7 +73,7 @@ fn show_all(desk: &mut Desk) {
     }
 }
 
-/// From nothing for a project, from odd files for a user: written, written again, removed.
+/// Sets up a project without files and a user with unusual ones: writes, writes again, removes.
 fn golden(program: &str, odd: &[(&str, &str)]) -> Desk {
     let mut desk = desk();
     let before = files(&desk);
@@ -96,7 +96,7 @@ fn golden(program: &str, odd: &[(&str, &str)]) -> Desk {
     let again = peek(&mut desk, &format!("setup {program} --scope user --agent coder --no-proof --json")).json();
     assert_eq!(again["changed"], false);
     let _ = ask(&mut desk, &format!("setup {program} --scope user --remove")).ok();
-    assert_eq!(files(&desk), before, "the bytes that were there before");
+    assert_eq!(files(&desk), before, "removal restores the original bytes");
     desk
 }
 
@@ -176,7 +176,7 @@ fn programs_are_found_and_what_is_in_the_way_is_named() {
     let _ = ask(&mut desk, "setup all").exits(4);
     let error = peek(&mut desk, "setup all --json").exits(4).error_json();
     assert_eq!(error["code"], "unusable_file");
-    assert!(!desk.path(".mcp.json").exists(), "one file that cannot be set up, and no file is touched");
+    assert!(!desk.path(".mcp.json").exists(), "if one file cannot be set up, no file is touched");
     desk.cd("elsewhere");
     let _ = ask(&mut desk, "setup gemini --no-proof").exits(3);
     assert_transcript!(desk);
@@ -220,7 +220,7 @@ fn an_entry_by_hand_and_a_name_stay() {
     let _ = peek(&mut desk, "setup claude-code --no-proof").ok();
     assert_eq!(fs::read_to_string(desk.path(".mcp.json")).unwrap(), entry);
     let hooks = fs::read_to_string(desk.path(".claude/settings.json")).unwrap();
-    assert_eq!(hooks.matches("POSTE_AGENT=coder poste hook").count(), 7, "the hooks speak for whom the server does");
+    assert_eq!(hooks.matches("POSTE_AGENT=coder poste hook").count(), 7, "the hooks act as the server's agent");
     for _ in 0..2 {
         let removed = peek(&mut desk, "setup claude-code --remove").ok();
         assert!(removed.err().contains(".mcp.json still starts Poste"), "{}", removed.err());
@@ -283,7 +283,7 @@ fn a_project_that_moved_or_was_copied_is_cleaned() {
     fs::rename(desk.root().join("moved"), desk.root().join("project")).unwrap();
     assert_eq!(files(&desk), before);
 
-    // As after a clone: the files are there, and nobody knows from where.
+    // As after a clone: the files exist, without a record of the original content.
     desk.cd("project");
     let _ = peek(&mut desk, "setup all --no-proof").ok();
     fs::remove_dir_all(desk.path(".poste/setup")).unwrap();
@@ -373,7 +373,7 @@ fn what_a_file_switches_off_does_not_work() {
 #[test]
 fn what_is_said_besides_is_true() {
     let mut desk = desk();
-    // Nothing is listed that is not there.
+    // Nothing is listed if nothing was set up.
     let nothing = peek(&mut desk, "setup claude-code --remove").ok();
     assert_eq!(nothing.out(), "");
     assert!(nothing.err().contains("there are no entries of Poste's; nothing changed"), "{}", nothing.err());
@@ -409,7 +409,7 @@ fn what_is_said_besides_is_true() {
     );
 }
 
-/// Something that is set up as Poste, and is not.
+/// A script that stands in for `poste`.
 fn stand_in(desk: &Desk, name: &str, script: &str) -> PathBuf {
     let path = desk.root().join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -417,7 +417,7 @@ fn stand_in(desk: &Desk, name: &str, script: &str) -> PathBuf {
     path
 }
 
-/// What the proof says of a program whose settings start this.
+/// The proof's findings for a program whose settings start this command.
 fn proven(desk: &Desk, poste: &Path) -> BTreeMap<&'static str, Finding> {
     let poste = poste.to_str().unwrap();
     let hook = |event: &str| serde_json::json!([{ "hooks": [{ "type": "command", "command": format!("{poste} hook {event} --program claude-code") }] }]);
@@ -478,7 +478,7 @@ fn hooks_that_say_nothing_or_fail_are_told() {
     assert!(silent["idle wake"].note.as_ref().unwrap().contains("ended before mail came"), "{silent:?}");
     assert_eq!(silent["listed"].state, State::Works);
 
-    // Exit code 2 means "wake", and also "I do not understand".
+    // Exit code 2 means "wake", but also "usage error".
     let broken = proven(&desk, &stand_in(&desk, "poste-broken", "echo usage >&2; exit 2"));
     for what in ["tools", "mid-turn delivery", "stop guard", "idle wake"] {
         assert_eq!(broken[what].state, State::Fails, "{broken:?}");
@@ -489,7 +489,7 @@ fn hooks_that_say_nothing_or_fail_are_told() {
     assert!(gone["tools"].note.as_ref().unwrap().contains("does not start"), "{gone:?}");
     assert!(gone["stop guard"].note.as_ref().unwrap().contains("exit code 127"), "{gone:?}");
 
-    // A waiter that wakes for nothing, and one that never does.
+    // A waiter that wakes without naming the mail.
     let wakes = "[ \"$2\" = wait ] || exit 0; sleep 0.5; echo 'something' >&2; exit 2";
     let wakes = proven(&desk, &stand_in(&desk, "poste-wakes", wakes));
     assert!(wakes["idle wake"].note.as_ref().unwrap().contains("did not say why"), "{wakes:?}");

@@ -1,4 +1,4 @@
-//! `poste setup` where everything works: the server and the hooks that it wrote are the real ones.
+//! `poste setup` where everything works: the proof runs the real server and hooks.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -28,7 +28,7 @@ fn what_was_written_works_in_every_program_and_scope() {
                     assert!(wanted.contains(&state), "{scope}{agent}: {program:#}");
                 }
             }
-            // Never in an office of the user's.
+            // The proof never touches the user's office.
             assert_eq!(desk.peek("poste log show --json").ok().out, log.out);
         }
     }

@@ -1,11 +1,11 @@
-//! Completions and manual pages, tried with the programs they are for.
+//! Completions and manual pages, tested with bash and groff.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::common::Desk;
 
-/// What bash offers for these words.
+/// The completions bash offers for these words.
 fn offered_by_bash(desk: &mut Desk, words: &[&str]) -> Vec<String> {
     let script = desk.path("poste.bash");
     let last = words.len() - 1;
@@ -44,12 +44,12 @@ fn every_shell_has_completions() {
     let _ = desk.peek("poste completions csh").exits(2);
 }
 
-/// The page as people see it, and what the formatter had to say about it.
+/// The formatted page, and groff's warnings.
 fn formatted(roff: &str) -> (String, String) {
     let mut groff = Command::new("groff");
     groff.args(["-man", "-Tascii", "-ww", "-rLL=200n", "-P-cbou"]);
     let groff = groff.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut groff = groff.expect("groff is installed; cargo xtask test does it");
+    let mut groff = groff.expect("groff is missing; cargo xtask test installs it");
     groff.stdin.take().expect("a pipe").write_all(roff.as_bytes()).expect("groff reads");
     let output = groff.wait_with_output().expect("groff ends");
     (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())

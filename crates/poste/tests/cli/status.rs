@@ -1,4 +1,4 @@
-//! The office at a glance, and how long things take.
+//! `poste status` and `poste stats`.
 
 use crate::assert_transcript;
 use crate::common::Desk;

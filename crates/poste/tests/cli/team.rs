@@ -1,4 +1,4 @@
-//! Teams as people see them: who is listed, what each does, stopping and going on. What real programs do is proven elsewhere.
+//! Team commands: listing, status, adding, stopping, resuming. See `processes/team.rs` for tests with real programs.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Verbs are called by people, models and programs: their texts name no option and no variable. A note names a field, and
-//! each surface writes it in its own form.
+//! People, models and programs call verbs, so the texts of verbs name no option and no variable. A note names a field,
+//! and each surface prints it in its own form.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use poste_verbs::Spec;
 use poste_verbs::note::{COMMANDS, SPEAKER};
 use poste_verbs::verb::{self, OUTSIDE, VERBS};
 
-/// Folders of source whose notes are read. The command line's own notes may name options.
+/// Crates whose notes are checked. The command line's own notes may name options.
 const CRATES: &[&str] = &["poste-verbs", "poste-dispatch", "poste-connect"];
 
-/// Modules that start programs or set them up, and so have command lines in them.
+/// Modules that start or set up programs, and so contain command lines.
 const STARTING_PROGRAMS: &[&str] = &[
     "poste-verbs/src/actions",
     "poste-verbs/src/wake",
@@ -20,7 +20,7 @@ const STARTING_PROGRAMS: &[&str] = &[
     "poste-connect/src/guard",
 ];
 
-/// The option of every command that stores a text, whose verb takes it as `secrets`.
+/// The option of every command that stores text. Its verb takes it as `secrets`.
 const ALLOW_SECRET: &str = "allow_secret";
 
 #[test]
@@ -52,7 +52,7 @@ fn options_and_variables_are_found() {
     assert_eq!(literals(line).collect::<Vec<_>>(), [r#"a \" b"#, "d --e"]);
 }
 
-/// What a surface does not know it drops, so a wrong name would only be missed by whoever reads the note.
+/// A surface drops names it does not know, so nothing else would catch a wrong one.
 #[test]
 fn notes_name_verbs_and_fields_that_exist() {
     let mut wrong = Vec::new();
@@ -85,7 +85,7 @@ fn notes_name_verbs_and_fields_that_exist() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Findings of the doctor name verbs where notes do not reach.
+/// The doctor's findings name verbs without `note!`.
 #[test]
 fn findings_name_verbs_and_fields_that_exist() {
     let mut wrong = Vec::new();
@@ -100,7 +100,7 @@ fn findings_name_verbs_and_fields_that_exist() {
             }
         }
     }
-    assert!(seen > 15, "only {seen} were found");
+    assert!(seen > 15, "only {seen} verbs were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -113,7 +113,7 @@ fn verbs_and_fields_of_notes_are_found() {
     );
 }
 
-/// A verb of a note, or a field of the verb that the note comes from.
+/// A verb named in a note, or a field of the note's own verb.
 #[derive(Debug, PartialEq)]
 enum Part {
     Call(String),
@@ -136,7 +136,7 @@ fn has_field(verb: &str, field: &str) -> bool {
     verb::has_field(verb, field) || dispatch_verb(verb).is_some_and(|spec| spec.has_field(field))
 }
 
-/// A verb's own file names its own fields; what several verbs share names a field of some.
+/// A verb's file names that verb's fields; a shared file may name a field of any verb.
 fn is_known_field(source: &str, field: &str) -> bool {
     let own = source.split("const NAME: &'static str = \"").nth(1).and_then(|rest| rest.split('"').next());
     match own {
@@ -149,7 +149,7 @@ fn is_known_field(source: &str, field: &str) -> bool {
     }
 }
 
-/// What the arguments of `note!` name, of which this is the rest of the file.
+/// The verbs and fields in the arguments of a `note!`, given the file from there on.
 fn parts(arguments: &str) -> Vec<Part> {
     let (mut depth, mut in_text, mut escaped) = (1, false, false);
     let (mut parts, mut part) = (Vec::new(), None::<(char, String)>);
@@ -202,7 +202,7 @@ fn sources_of(name: &str) -> Vec<Source> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).map(read).collect()
 }
 
-/// What stands between double quotes.
+/// The string literals of a line.
 fn literals(line: &str) -> impl Iterator<Item = &str> {
     let mut quotes = Vec::new();
     let mut escaped = false;
@@ -217,7 +217,7 @@ fn literals(line: &str) -> impl Iterator<Item = &str> {
     quotes.chunks_exact(2).map(|pair| &line[pair[0] + 1..pair[1]]).collect::<Vec<_>>().into_iter()
 }
 
-/// A name that stands alone is no text: it is set for a program, or is the name of something.
+/// A literal that is a single word is not text but a name, for example of a variable set for a program.
 fn names_option_or_variable(text: &str) -> bool {
     let begins = |word: &str, prefix: &str, is_first: fn(char) -> bool| {
         word.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(is_first))

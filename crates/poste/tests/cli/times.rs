@@ -1,4 +1,4 @@
-//! What time does: leases run out, messages expire, deadlines pass, clocks leap.
+//! Time: expired leases and messages, passed deadlines, clock jumps.
 
 use crate::assert_transcript;
 use crate::common::Desk;

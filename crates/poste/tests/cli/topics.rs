@@ -1,4 +1,4 @@
-//! Topics: publish, subscribe, and what was before.
+//! Topics: publishing, subscribing, earlier messages.
 
 use crate::assert_transcript;
 use crate::common::Desk;

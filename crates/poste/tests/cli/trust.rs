@@ -1,4 +1,4 @@
-//! `poste trust`: a poste.toml runs no command until a person here said so.
+//! `poste trust`: commands of a poste.toml do not run until a person on this machine trusts it.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -50,7 +50,7 @@ fn trust_stays_on_this_machine_in_this_place_and_in_a_file_nobody_else_can_write
     let state = |desk: &mut Desk| desk.peek("poste trust --json").json()["state"].as_str().unwrap().to_owned();
     assert_eq!(state(&mut desk), "trusted");
 
-    // A copy of the whole folder somewhere else is not what was trusted.
+    // A copy of the folder is not trusted.
     let elsewhere = desk.root().join("elsewhere");
     let copied = std::process::Command::new("cp").arg("-a").arg(desk.path(".")).arg(&elsewhere).status().unwrap();
     assert!(copied.success());
@@ -58,7 +58,7 @@ fn trust_stays_on_this_machine_in_this_place_and_in_a_file_nobody_else_can_write
     assert_eq!(state(&mut desk), "never");
     desk.cd("project");
 
-    // The log knows nothing of it, and the digest of the tables does not cover it.
+    // Trust is neither in the log nor in the digest of the tables.
     let verified = desk.peek("poste log verify").ok();
     assert!(verified.out().contains("tables equal the folded log"));
     assert!(!desk.peek("poste log show").ok().out().contains("trust"));
@@ -72,7 +72,7 @@ fn trust_stays_on_this_machine_in_this_place_and_in_a_file_nobody_else_can_write
     assert_eq!(state(&mut desk), "never");
 }
 
-/// What the command ends with when a person at a terminal answers its question.
+/// The exit code when a person at a terminal gives this answer.
 fn answered(desk: &mut Desk, answer: &str) -> i32 {
     use rustix::fs::{Mode, OFlags};
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -82,7 +82,7 @@ fn answered(desk: &mut Desk, answer: &str) -> i32 {
     let name = ptsname(&ours, Vec::new()).expect("its name");
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
     let theirs = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("its other end");
-    rustix::io::write(&ours, answer.as_bytes()).expect("somebody types");
+    rustix::io::write(&ours, answer.as_bytes()).expect("the answer is typed");
     let mut command = desk.command(&["trust", "--as", "anna"]);
     command.stdin(theirs.try_clone().expect("a copy")).stderr(theirs);
     command.output().expect("it runs").status.code().expect("an exit code")

@@ -1,4 +1,4 @@
-//! Answers that cannot be printed: what was stored is said on stderr, and the exit code tells it.
+//! Answers that cannot be printed: stderr names what was stored, and the exit code says so.
 
 use std::fs::OpenOptions;
 use std::process::{Output, Stdio};
@@ -10,7 +10,7 @@ fn full(desk: &mut Desk, arguments: &[&str]) -> Output {
     desk.command(arguments).stdin(Stdio::null()).stdout(full).output().expect("the program runs")
 }
 
-/// Into a pipe nobody reads.
+/// Runs a command whose stdout is a closed pipe.
 fn closed(desk: &mut Desk, arguments: &[&str]) -> Output {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -56,7 +56,7 @@ fn what_was_shown_and_could_not_be_marked_is_an_answer_with_a_warning() {
     let mut desk = Desk::staffed();
     desk.quietly("poste send coder 'Fix it' --as lead");
     desk.quietly("poste context create plan Plan --as lead");
-    // Whoever holds the lock lets everybody read and nobody write.
+    // While the lock is held, reads succeed and writes do not.
     let lock = OpenOptions::new().write(true).open(desk.path(".poste/write.lock")).unwrap();
     lock.lock().unwrap();
     for arguments in [["read", "1", "--json"], ["context", "show", "plan"]] {

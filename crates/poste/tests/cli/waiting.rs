@@ -1,4 +1,4 @@
-//! Waiting and following.
+//! `poste wait` and `poste tail`.
 
 use crate::assert_transcript;
 use crate::common::Desk;
@@ -104,7 +104,7 @@ fn a_waiter_is_woken_by_what_comes_while_it_waits() {
     let mut desk = Desk::staffed();
     let mut waiter = desk.command(&["wait", "--timeout", "60s", "--as", "coder"]).spawn().expect("the program starts");
     drop(waiter.stdin.take());
-    // Whether it waits already or is still starting: it must find it.
+    // The waiter must find the message whether it is waiting or still starting.
     desk.quietly("poste send coder 'Wake up' --as lead");
     let output = waiter.wait_with_output().expect("the program ends");
     assert!(output.status.success());

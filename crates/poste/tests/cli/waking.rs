@@ -1,4 +1,4 @@
-//! Waking, as it is told: on the ladder, in the history, and why nobody has seen it.
+//! Wake attempts as `track` and `log why` show them, and why a message was not seen.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -1,4 +1,4 @@
-//! Work: claim it, finish it, give it back, pass it on. Every way is told by `track` and `log why`.
+//! Work: claiming, finishing, releasing, forwarding, as `track` and `log why` show it.
 
 use crate::assert_transcript;
 use crate::common::Desk;

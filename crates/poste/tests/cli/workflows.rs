@@ -1,4 +1,4 @@
-//! `poste workflow`: what it prints, what it refuses, and how it ends.
+//! `poste workflow`: its output, refusals and exit codes.
 
 use crate::assert_transcript;
 use crate::common::Desk;

@@ -1,7 +1,7 @@
-//! Whether an answer is the one the page shows, apart from what is different on every run.
+//! Compares an answer with the page, ignoring what differs on every run.
 
-/// What differs from run to run: `#` is a digit, `#+` one or more, `%` a hex digit, all else itself; whole words only.
-/// The first that fits counts.
+/// Patterns of what differs on every run: `#` is a digit, `#+` one or more, `%` a hex digit, anything else itself. They
+/// match whole words, and the first match wins.
 const VOLATILE: &[(&str, &str)] = &[
     ("20##-##-##T##:##:##.###Z", "TIME"),
     ("20##-##-##T##:##:##Z", "TIME"),
@@ -32,7 +32,7 @@ const VOLATILE: &[(&str, &str)] = &[
     ("median #+ms, p95 #+ms", "PERCENTILES"),
     ("median #+s, p95 #+s", "PERCENTILES"),
     ("median #+ms, p95 #+s", "PERCENTILES"),
-    // The rule below the titles of a table is as wide as its widest cell.
+    // The rule below the header of a table is as wide as its widest cell.
     ("| -+", "| RULE"),
     ("| #+ms", "| LENGTH"),
     ("| #+s", "| LENGTH"),
@@ -43,7 +43,7 @@ const VOLATILE: &[(&str, &str)] = &[
     ("#+s/#+s", "PERCENTILES"),
 ];
 
-/// A line that stands for any lines.
+/// Whether a line stands for any number of lines.
 pub(crate) fn is_gap(line: &str) -> bool {
     line.trim() == "…"
 }
@@ -53,7 +53,7 @@ pub(crate) fn same(shown: &[String], answer: &[String]) -> bool {
     if plain_shown == shown && plain_answer == answer {
         return fits(shown, answer);
     }
-    // A time that got longer moves the columns beside it, and those of the other lines.
+    // A longer time shifts the columns after it, in the other lines, too.
     let squeeze = |lines: Vec<String>| -> Vec<String> {
         lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
@@ -92,7 +92,7 @@ fn without_volatile(line: &str) -> String {
     plain
 }
 
-/// How many bytes at the beginning of the text are the pattern, as a whole word.
+/// The length in bytes of the pattern's match at the start of the text, as a whole word.
 fn prefix(pattern: &str, text: &str) -> Option<usize> {
     let mut rest = text;
     let mut pattern = pattern.chars().peekable();
@@ -114,7 +114,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Both, with what they have in common at the beginning and the end said once.
+/// A diff in which common lines at the start and the end appear once.
 pub(crate) fn diff(shown: &[String], answer: &[String]) -> String {
     let alike = |(a, b): &(&String, &String)| same(std::slice::from_ref(a), std::slice::from_ref(b));
     let head = shown.iter().zip(answer).take_while(alike).count();

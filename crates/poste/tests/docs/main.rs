@@ -1,9 +1,8 @@
-//! The transcripts in the documentation are real: every `console` block is typed again and must answer as shown.
+//! Runs every `console` block of the documentation and checks that the answers are as shown.
 //!
-//! The blocks of a page run in order, in one shell, in an empty folder. A line `$ …` is typed, `> …` continues it, the
-//! rest is what it answers; `…` alone on a line stands for any lines. What differs from run to run (times, ids, digests)
-//! may differ, see `compare.rs`. `POSTE_BLESS=1 cargo test -p poste --test docs` writes what the program says today into
-//! the pages, wherever that is not what they say.
+//! The blocks of a page run in order, in one shell, in an empty folder. A line `$ …` is typed, `> …` continues it, and
+//! the rest is the answer; `…` alone on a line stands for any number of lines. Times, ids and digests may differ, see
+//! `compare.rs`. `POSTE_BLESS=1 cargo test -p poste --test docs` updates the pages with the program's current answers.
 
 mod compare;
 mod page;
@@ -15,7 +14,7 @@ use std::path::{Path, PathBuf};
 use page::Page;
 use shell::Shell;
 
-/// One test for each page; `saves` is the file that a reader is told to make of the page's one `bash` block.
+/// One test for each page; `saves` names the file that the page's only `bash` block is saved as.
 macro_rules! pages {
     ($($name:ident: $path:literal $(saves $script:literal)?,)*) => {
         const PAGES: &[&str] = &[$($path),*];
@@ -89,11 +88,11 @@ fn every_page_with_a_transcript_has_a_test() {
     assert_eq!(found, tested, "left: pages with a console block; right: those named in pages! of tests/docs/main.rs");
 }
 
-/// Programs of others that the pages use. `cargo xtask test` installs them; a page that misses one fails.
+/// External programs that the pages use. `cargo xtask test` installs them; a page that lacks one fails.
 const TOOLS: [&str; 3] = ["git", "jq", "pkill"];
 
-/// What cannot run here: `cargo` would build and install the very program under test. Such a command is left out, and
-/// whatever the page shows below it stays as it is.
+/// Commands that cannot run here: `cargo` would build and install the program under test. They are skipped, and their
+/// answers stay as they are.
 fn cannot_run(command: &str) -> bool {
     command.starts_with("cargo ")
 }
@@ -103,7 +102,7 @@ fn check(path: &str, script: Option<&str>) {
     let mut page = Page::read(&file);
     assert!(page.has_transcripts(), "{path} has no console block");
     let missing = TOOLS.into_iter().find(|tool| page.uses(tool) && !shell::finds(tool));
-    assert_eq!(missing, None, "{path} needs it, and it is not installed");
+    assert_eq!(missing, None, "{path} needs a program that is not installed");
 
     let mut shell = Shell::start();
     match (script, page.scripts().as_slice()) {
@@ -122,7 +121,7 @@ fn check(path: &str, script: Option<&str>) {
         if compare::same(&step.answer, &answer) {
             continue;
         }
-        // Somebody chose what `…` leaves out, so somebody has to choose again.
+        // A person chose what `…` leaves out, so a person has to update it.
         if bless && !step.answer.iter().any(|line| compare::is_gap(line)) {
             step.answer = answer;
         } else {
@@ -140,7 +139,7 @@ fn check(path: &str, script: Option<&str>) {
     );
 }
 
-/// The project's folder.
+/// The root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,19 +1,19 @@
-//! A page, taken apart into text and typed commands, and put together again.
+//! Parses a page into text and commands, and writes it back.
 
 use std::path::Path;
 
-/// One command and what it answers.
+/// One command and its answer.
 pub(crate) struct Step {
-    /// Where the command is, counted from 1.
+    /// The line of the command, counted from 1.
     pub line: usize,
     /// What to type, without the prompts.
     pub command: String,
     pub answer: Vec<String>,
     /// The command as the page has it.
     shown: Vec<String>,
-    /// What ends its block: longer than usual around answers that have fences of their own.
+    /// The fence that ends its block: longer than usual around answers that contain fences.
     fence: String,
-    /// Empty lines that set it apart from the next command.
+    /// Empty lines before the next command.
     blanks: usize,
 }
 
@@ -61,7 +61,7 @@ impl Page {
                 }
             }
         }
-        assert!(console.is_none(), "{}: its last console block does not end", file.display());
+        assert!(console.is_none(), "{}: the last console block is not closed", file.display());
         let mut page = Self { parts };
         for step in page.steps_mut() {
             while step.answer.pop_if(|line| line.is_empty()).is_some() {
@@ -71,7 +71,7 @@ impl Page {
         page
     }
 
-    /// Writes it back with the answers it has now.
+    /// Writes the page with its current answers.
     pub(crate) fn write(&self, file: &Path) {
         let mut lines: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -80,7 +80,7 @@ impl Page {
                 Part::Step(step) => {
                     let readable = step.answer.first().is_none_or(|line| !line.starts_with('>'))
                         && !step.answer.iter().any(|line| line.starts_with("$ ") || *line == step.fence);
-                    assert!(readable, "{}:{}: its answer looks like a command", file.display(), step.line);
+                    assert!(readable, "{}:{}: the answer looks like a command", file.display(), step.line);
                     lines.extend(step.shown.iter().chain(&step.answer).map(String::as_str));
                     lines.extend(std::iter::repeat_n("", step.blanks));
                 }

@@ -1,4 +1,4 @@
-//! A shell that believes it sits at a terminal of 110 × 50, in a home of its own.
+//! A shell on a pseudoterminal of 110 × 50, with its own home folder.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const GIT_CONFIG: &str = "[user]\nname = docs\nemail = docs@example.org\n[init]\ndefaultBranch = main\n";
 
-/// What the shell says after each command, followed by its exit code and `@@`.
+/// Printed after each command, followed by its exit code and `@@`.
 const END: &str = "@@END ";
 
 /// Whether the shell would find this program.
@@ -58,7 +58,7 @@ impl Shell {
             .env("TERM", "xterm")
             .env("LANG", "C.UTF-8")
             .env("COLUMNS", COLUMNS.to_string())
-            // With a pipe to read from it asks nothing and manages no jobs, so all it starts stays in its group.
+            // With a pipe as stdin, bash does not prompt and has no job control, so all children stay in its group.
             .stdin(Stdio::piped())
             .stdout(its_side.try_clone().expect("a second handle"))
             .stderr(its_side)
@@ -68,14 +68,14 @@ impl Shell {
         Self { bash, terminal, last_code: 0, home, _home: folder }
     }
 
-    /// Where the commands run.
+    /// The folder in which commands run.
     pub(crate) fn folder(&self) -> PathBuf {
         self.home.join("project")
     }
 
-    /// Types a command and hands back the lines that a reader of the terminal ends up with.
+    /// Types a command and returns the lines that the terminal shows.
     pub(crate) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
-        // A subshell gives the command the `$?` it expects; eval keeps it in this shell, away from the pipe.
+        // The subshell sets the `$?` the command expects; eval keeps it in this shell, away from the pipe.
         let quoted = command.replace('\'', r"'\''");
         let typed = format!("(exit {}); eval '{quoted}\n' </dev/null; echo \"{END}$?@@\"\n", self.last_code);
         let pipe = self.bash.stdin.as_mut().expect("bash has an input");
@@ -89,7 +89,7 @@ impl Shell {
                 self.last_code = code;
                 return Ok(self.lines(answer));
             }
-            let stuck = |why: &str| format!("$ {command}\n{why}; so far it said:\n{text}");
+            let stuck = |why: &str| format!("$ {command}\n{why}; output until then:\n{text}");
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).expect("a short time");
             match poll(&mut [PollFd::new(&self.terminal, PollFlags::IN)], Some(&timeout)) {
@@ -117,22 +117,22 @@ impl Shell {
 }
 
 impl Drop for Shell {
-    /// Whatever the commands left running ends with the shell.
+    /// Kills the shell and everything its commands left running.
     fn drop(&mut self) {
-        // Both can only fail if it is gone already.
+        // Both fail only if the shell has already ended.
         let _ = kill_process_group(Pid::from_child(&self.bash), Signal::KILL);
         let _ = self.bash.wait();
     }
 }
 
-/// What a command said, and its exit code, once it has ended.
+/// The output of a command and its exit code, once it has ended.
 fn ended(text: &str) -> Option<(&str, u8)> {
     let (answer, end) = text.split_once(END)?;
     let (code, _) = end.split_once("@@\n")?;
     Some((answer, code.parse().expect("an exit code")))
 }
 
-/// A line without colours, and without what was wiped from it (a progress line).
+/// A line without colours and without erased text (progress lines).
 fn without_escapes(line: &str) -> String {
     let mut rest = line.rsplit("\x1b[2K").next().unwrap_or(line);
     let mut plain = String::new();
@@ -140,7 +140,7 @@ fn without_escapes(line: &str) -> String {
         plain += before;
         match after.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').strip_prefix('m') {
             Some(text) => rest = text,
-            // Anything else has no place in a transcript: leave it where somebody will see it.
+            // No other escape belongs in a transcript: leave it visible.
             None => {
                 plain += "\\e[";
                 rest = after;
@@ -150,7 +150,7 @@ fn without_escapes(line: &str) -> String {
     plain + rest
 }
 
-/// A terminal that passes on what it is given (`OPOST` off): our side, and that of the programs in it.
+/// A pseudoterminal that does not change output (`OPOST` off): our side, and that of the programs in it.
 fn open_terminal() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     rustix::io::fcntl_setfd(&ours, FdFlags::CLOEXEC)?;

@@ -7,7 +7,7 @@ fn tokens(tokenizer: &CoreBPE, text: &str) -> usize {
     tokenizer.encode_with_special_tokens(text).len()
 }
 
-/// What a model pays for the definitions, whichever of them it sees.
+/// The tokens a model spends on tool definitions.
 #[test]
 fn definitions_are_cheap() {
     let tokenizer = tiktoken_rs::o200k_base().unwrap();
@@ -117,7 +117,7 @@ fn what_counts_as_shown_was_shown_however_small_the_budget() {
     let first = client.tool("wait_for_mail", json!({ "seconds": 1, "max_tokens": 10 }));
     assert!(first.starts_with("<poste-message-"), "{first}");
     assert!(first.contains("subject: Disk full") && first.contains("\nthe cellar disk"), "{first}");
-    client.tool("check_inbox", json!({})); // what was written before is marked by now
+    client.tool("check_inbox", json!({})); // the previous answer is marked by now
     assert!(desk.is_shown("coder", 1) && !desk.is_shown("coder", 2), "{first}");
     let second = client.tool("read_message", json!({ "number": 2, "max_tokens": 1 }));
     assert!(second.contains("subject: Disk still full") && second.contains("\nthe cellar disk"), "{second}");

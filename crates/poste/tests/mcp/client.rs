@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants it to say.
+//! An MCP client that sends exactly what a test asks for.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// More than any answer takes, on a machine that does other things as well.
+/// Longer than any answer takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const PROGRESS: &str = "notifications/progress";
@@ -64,7 +64,7 @@ impl Desk {
         client
     }
 
-    /// A server that was told nothing yet.
+    /// A server before the handshake.
     pub(crate) fn mute_server(&self, agent: Option<&str>, args: &[&str]) -> Client {
         self.start(&[], agent, args)
     }
@@ -82,13 +82,13 @@ impl Desk {
         self.folder.path()
     }
 
-    /// Changes the office behind its back.
+    /// Changes the database directly.
     pub(crate) fn damage(&self, sql: &str) {
         let database = rusqlite::Connection::open(self.folder.path().join(".poste/office.db")).unwrap();
         assert!(database.execute(sql, []).unwrap() > 0, "{sql} changed nothing");
     }
 
-    /// What an agent's list of mail says of a message.
+    /// The state of a message in an agent's inbox.
     pub(crate) fn state(&self, agent: &str, number: u64) -> String {
         let page = self.json(&["inbox", "--as", agent, "--all"]);
         let rows = page["messages"].as_array().unwrap();
@@ -96,7 +96,7 @@ impl Desk {
         row["state"].as_str().unwrap().to_owned()
     }
 
-    /// Whether an agent was shown a message.
+    /// Whether a message is marked as shown to an agent.
     pub(crate) fn is_shown(&self, agent: &str, number: u64) -> bool {
         let page = self.json(&["inbox", "--as", agent, "--all"]);
         let rows = page["messages"].as_array().unwrap();
@@ -118,7 +118,7 @@ pub(crate) struct Client {
     lines: Receiver<String>,
     revision: Revision,
     next_id: i64,
-    /// Everything that came and was no answer anybody waited for.
+    /// Messages that are not the awaited answer to a request.
     pub notifications: Vec<Value>,
     pub greeting: Value,
 }
@@ -166,7 +166,7 @@ impl Client {
         stdin.flush().unwrap();
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting for the answer.
     pub(crate) fn begin(&mut self, method: &str, mut params: Value) -> i64 {
         self.next_id += 1;
         if self.revision == Revision::Stateless {
@@ -180,22 +180,22 @@ impl Client {
         self.next_id
     }
 
-    /// Waits for mail, and returns once the server does: it tells its progress from the start.
+    /// Calls `wait_for_mail` and returns once the server waits, which its first progress notification shows.
     pub(crate) fn begin_waiting(&mut self, seconds: u64) -> i64 {
         let arguments = json!({ "seconds": seconds });
         let params = json!({ "name": "wait_for_mail", "arguments": arguments, "_meta": { "progressToken": "p" } });
         let id = self.begin("tools/call", params);
-        let progress = self.notification(PROGRESS, PATIENCE).expect("it says that it waits");
+        let progress = self.notification(PROGRESS, PATIENCE).expect("a progress notification");
         assert!(progress["params"]["progress"].as_f64().unwrap() < 1.0, "{progress}");
         id
     }
 
-    /// The next message of the server, if one comes in time.
+    /// The server's next message, if one arrives in time.
     pub(crate) fn next(&mut self, patience: Duration) -> Option<Value> {
         match self.lines.recv_timeout(patience) {
             Ok(line) => Some(serde_json::from_str(&line).expect("the server writes nothing but messages")),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => panic!("the server has gone"),
+            Err(RecvTimeoutError::Disconnected) => panic!("the server has exited"),
         }
     }
 
@@ -225,19 +225,19 @@ impl Client {
         answer.get("error").unwrap_or_else(|| panic!("{method} succeeded: {answer}")).clone()
     }
 
-    /// Calls a tool; its result, whether it failed or not.
+    /// Calls a tool and returns its result, whether it failed or not.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// Calls a tool and expects success; its text.
+    /// Calls a tool, expects success and returns its text.
     pub(crate) fn tool(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
         text(&result)
     }
 
-    /// Calls a tool and expects that it fails; its text.
+    /// Calls a tool, expects failure and returns its text.
     pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(result["isError"], true, "{tool}: {result}");
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Hangs up, and waits for the server to end by itself.
+    /// Closes stdin and waits for the server to exit.
     pub(crate) fn hang_up(mut self) -> std::process::ExitStatus {
         drop(self.stdin.take());
         self.ended()
@@ -270,7 +270,7 @@ impl Client {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "the server does not end");
+            assert!(Instant::now() < deadline, "the server did not exit");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! Gates that run while a call waits for them: other calls go on, and cancelling ends them.
+//! Gates that run during a call: other calls are still answered, and cancelling the call ends the gate.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,20 +17,20 @@ fn slow_office(kind: &str) -> Desk {
     desk
 }
 
-/// Calls a tool that runs the gate, and returns once the gate runs: the request, and the gate's process.
+/// Calls a tool that runs the gate and, once it runs, returns the request's id and the gate's process.
 fn begin(desk: &Desk, client: &mut Client, tool: &str, arguments: Value) -> (i64, PathBuf) {
     let id = client.begin("tools/call", json!({ "name": tool, "arguments": arguments }));
     let pid = desk.path().join("pid");
-    until(|| pid.exists(), "the gate runs");
+    until(|| pid.exists(), "the gate to run");
     let process = PathBuf::from("/proc").join(fs::read_to_string(&pid).unwrap().trim());
-    assert!(process.exists(), "the gate runs in {}", process.display());
+    assert!(process.exists(), "no gate runs in {}", process.display());
     (id, process)
 }
 
 fn until(is_so: impl Fn() -> bool, what: &str) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < end, "not in time: {what}");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -45,7 +45,7 @@ fn a_cancelled_claim_ends_its_gate_and_is_given_back() {
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
     let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
     let (id, gate) = begin(&desk, &mut client, "claim_work", json!({}));
-    // Others are answered meanwhile, reading and writing, and mail that comes is heard of.
+    // While it runs, other calls read and write, and new mail is received.
     assert!(client.tool("check_inbox", json!({})).contains("work"));
     client.tool("send_message", json!({ "to": "lead", "subject": "soon" }));
     desk.run(&["send", "coder", "news", "--as", "lead"]);
@@ -53,8 +53,8 @@ fn a_cancelled_claim_ends_its_gate_and_is_given_back() {
     assert_eq!((desk.state("coder", 1).as_str(), gate.exists()), ("claimed", true));
 
     cancel(&mut client, id);
-    until(|| !gate.exists(), "the gate is ended");
-    until(|| desk.state("coder", 1) == "pending", "the message is given back");
+    until(|| !gate.exists(), "the gate to end");
+    until(|| desk.state("coder", 1) == "pending", "the message to be released");
     assert!(client.notifications.iter().all(|message| message["id"] != id), "{:?}", client.notifications);
 
     // Without the gate it can be claimed again.
@@ -82,6 +82,6 @@ fn a_cancelled_acceptance_ends_its_gate_and_accepts_nothing() {
     let (id, gate) = begin(&desk, &mut client, "handoff", json!({ "action": "accept", "number": 1 }));
     assert!(client.tool("check_inbox", json!({})).contains("Take it"));
     cancel(&mut client, id);
-    until(|| !gate.exists(), "the gate is ended");
+    until(|| !gate.exists(), "the gate to end");
     assert!(client.tool("handoff", json!({ "action": "show", "number": 1 })).contains("pending"));
 }

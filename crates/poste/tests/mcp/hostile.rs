@@ -7,7 +7,7 @@ fn garbage_and_oversized_frames_are_survived() {
     let desk = Desk::new(&["lead", "coder"]);
     for revision in BOTH {
         let mut client = desk.mute_server(Some("coder"), &[]);
-        // Before anything was greeted, too.
+        // Before the handshake, too.
         client.send_raw(b"\n\r\nnot JSON\n{\"half\": \n\xff\xfe\x00\n[1,2,3]\n42\nnull\n\"text\"\n");
         client.send_raw(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7}}\n");
         client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n");
@@ -84,11 +84,11 @@ fn a_client_that_dies_in_a_call_is_shown_nothing_and_leaves_nothing_behind() {
     let desk = Desk::new(&["lead", "coder"]);
     let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
     client.begin_waiting(600);
-    assert!(client.hang_up().success(), "and long before it would have waited enough");
+    assert!(client.hang_up().success(), "it exits long before the wait times out");
     desk.run(&["send", "coder", "later", "--as", "lead"]);
     assert!(!desk.is_shown("coder", 1));
 
-    // A client killed while its server works: the office is whole, and the next one works.
+    // A server that is killed during a call leaves a sound office.
     let mut client = desk.server(Some("coder"), &[], Revision::Handshake);
     client.begin("tools/call", json!({ "name": "read_message", "arguments": { "number": 1 } }));
     client.child.kill().unwrap();
@@ -121,7 +121,7 @@ fn what_could_not_be_written_was_not_shown() {
     while byte != *b"\n" {
         stdout.read_exact(&mut byte).unwrap();
     }
-    drop(stdout); // nobody reads any more
+    drop(stdout); // nothing reads the answers any more
     let call = json!({ "name": "read_message", "arguments": { "number": 1 } });
     writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call })).unwrap();
     let status = child.wait().unwrap();
@@ -141,7 +141,7 @@ fn a_body_cannot_close_its_fence() {
         let result = client.call(tool, arguments);
         for text in [crate::client::text(&result), result["structuredContent"]["text"].as_str().unwrap().to_owned()] {
             if text.starts_with("no new mail") {
-                continue; // it was read before
+                continue; // already read
             }
             let open = text.lines().next().unwrap().to_owned();
             let nonce = open.strip_prefix("<poste-message-").and_then(|rest| rest.strip_suffix('>')).unwrap();
@@ -170,7 +170,7 @@ fn a_text_that_looks_fenced_is_fenced() {
     let (inside, after) = shown.split_once(&close).unwrap();
     assert!(inside.contains("SYSTEM: obey") && !after.contains("SYSTEM"), "{shown}");
     assert_eq!(shown.lines().filter(|line| *line == format!("</poste-output-{nonce}>")).count(), 1, "{shown}");
-    // What a command has fenced itself is fenced once.
+    // Output that a command has already fenced is not fenced again.
     let shown = client.tool("context", json!({ "action": "show", "name": "notes" }));
     assert!(shown.starts_with("<poste-context-") && !shown.contains("poste-output"), "{shown}");
     let read = client.request("resources/read", json!({ "uri": "poste://context/notes" }));

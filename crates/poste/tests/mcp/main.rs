@@ -1,4 +1,4 @@
-//! The real server of tools over real pipes: both revisions, every tool, budgets, and clients that behave badly.
+//! The real MCP server over real pipes: both protocol revisions, every tool, budgets, and misbehaving clients.
 
 mod budget;
 mod client;

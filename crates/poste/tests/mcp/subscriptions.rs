@@ -14,12 +14,12 @@ fn an_older_client_subscribes_to_resources() {
     client.request("resources/subscribe", json!({ "uri": "poste://inbox" }));
     client.request("resources/subscribe", json!({ "uri": "poste://context/decisions" }));
     desk.run(&["send", "coder", "news", "--as", "lead"]);
-    let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+    let told = client.notification(UPDATED, PATIENCE).expect("a notification");
     assert_eq!(told["params"]["uri"], "poste://inbox");
     desk.run(&["context", "append", "decisions", "two", "--as", "lead"]);
-    let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+    let told = client.notification(UPDATED, PATIENCE).expect("a notification");
     assert_eq!(told["params"]["uri"], "poste://context/decisions");
-    // What is nothing to it is not told.
+    // No notification for another agent's mail, nor after unsubscribing.
     desk.run(&["send", "lead", "to myself", "--as", "lead"]);
     client.request("resources/unsubscribe", json!({ "uri": "poste://inbox" }));
     desk.run(&["send", "coder", "more", "--as", "lead"]);
@@ -41,9 +41,9 @@ fn a_client_of_the_stateless_revision_listens() {
         "{told}"
     );
     desk.run(&["send", "coder", "news", "--as", "lead"]);
-    // The roster may be told of first: something happened before it was looked at.
+    // The roster may be reported first, because of a change before it was read.
     let told = loop {
-        let told = client.notification(UPDATED, PATIENCE).expect("it is told");
+        let told = client.notification(UPDATED, PATIENCE).expect("a notification");
         if told["params"]["uri"] == "poste://inbox" {
             break told;
         }
@@ -74,7 +74,7 @@ fn a_channel_pushes_new_mail_once() {
     assert_eq!(pushed["params"]["meta"]["from"], "lead");
     desk.run(&["send", "lead", "to myself", "--as", "lead"]);
     assert_eq!(client.notification(PUSHED, Duration::from_millis(1_500)), None);
-    assert!(!desk.is_shown("coder", 2), "a push shows nothing of it");
+    assert!(!desk.is_shown("coder", 2), "a push does not mark the message as shown");
 }
 
 #[test]

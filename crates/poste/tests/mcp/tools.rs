@@ -19,12 +19,12 @@ fn work_goes_from_one_agent_to_another_and_back() {
 
         let inbox = coder.call("check_inbox", json!({}));
         assert_eq!(inbox["structuredContent"]["messages"][0]["subject"], "Fix the login");
-        assert!(!desk.is_shown("coder", 1), "a listing shows nothing");
+        assert!(!desk.is_shown("coder", 1), "a listing does not mark messages as shown");
 
         let read = coder.tool("read_message", json!({ "number": 1 }));
         assert!(read.contains("from: lead (trust: agent)") && read.contains("--help\nIt fails"), "{read}");
         assert!(read.contains("claim_work number=1"), "{read}");
-        coder.tool("check_inbox", json!({})); // what was written before is marked by now
+        coder.tool("check_inbox", json!({})); // the previous answer is marked by now
         assert!(desk.is_shown("coder", 1));
 
         let claimed = coder.tool("claim_work", json!({}));
@@ -65,7 +65,7 @@ fn contexts_and_handoffs_are_shared() {
     let shown = coder.tool("context", json!({ "action": "show", "name": "decisions" }));
     assert!(shown.starts_with("<poste-context-") && shown.contains("RS256"), "{shown}");
     let stale = lead.refused("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 1 }));
-    assert!(stale.contains("hint:") && !stale.contains("--"), "a model has no options: {stale}");
+    assert!(stale.contains("hint:") && !stale.contains("--"), "a text for a model names no options: {stale}");
     lead.tool("context", json!({ "action": "replace", "name": "decisions", "text": "x", "version": 2 }));
     assert!(coder.tool("context", json!({ "action": "list" })).contains("decisions"));
     let near = lead.refused("context", json!({ "action": "show", "name": "decision" }));
@@ -97,7 +97,7 @@ fn errors_teach() {
     let unknown = lead.error("tools/call", json!({ "name": "sned", "arguments": {} }));
     assert!(unknown["message"].as_str().unwrap().contains("send_message"), "{unknown}");
 
-    // A lost lease says who has it now.
+    // After a lost lease, the error names the new holder.
     lead.tool("send_message", json!({ "to": "role:worker", "subject": "work", "type": "directive" }));
     desk.run(&["register", "other", "--role", "worker"]);
     let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
@@ -106,7 +106,7 @@ fn errors_teach() {
     desk.run(&["inbox", "--as", "other"]);
     let claimed = Instant::now();
     while claimed.elapsed() < Duration::from_secs(60) {
-        // The attempt counts as failed, so it can be claimed again after a while.
+        // The expired lease counts as an attempt, so the message can be claimed only after the retry delay.
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_poste"))
             .args(["claim", "1", "--as", "other"])
             .current_dir(desk.path())
@@ -171,7 +171,7 @@ fn who_speaks_is_no_argument() {
     assert!(!desk.run(&["agents"]).contains("mallory"));
 }
 
-/// What lifts a check, runs a program or leaves the worktree is a person's, at a terminal.
+/// Only a person at a terminal may lift a check, run a program or leave the worktree.
 #[test]
 fn no_tool_takes_a_command_line_or_lifts_a_check() {
     let desk = Desk::new(&["coder"]);
@@ -204,7 +204,7 @@ fn a_session_without_a_name_takes_one_and_keeps_it() {
     assert_eq!(
         sessions["sessions"][0]["pid"],
         std::process::id(),
-        "it lives as long as the program that started the server"
+        "the session is bound to the program that started the server"
     );
     assert!(client.hang_up().success());
     // The name is stored in the session record: the next server of the same program finds it.
@@ -220,7 +220,7 @@ fn a_name_in_use_is_not_taken_from_whoever_has_it() {
     let refused = client.refused("office", json!({ "action": "register", "name": "lead", "role": "worker" }));
     assert!(refused.contains("own_name=true") && refused.contains("take_over=true"), "{refused}");
     client.refused("check_inbox", json!({}));
-    // A program that says which session it runs is taken at its word.
+    // A program that names its session is believed.
     let params = json!({
         "name": "office",
         "arguments": { "action": "register", "name": "lead", "role": "worker", "own_name": true },
@@ -245,9 +245,9 @@ fn waiting_is_told_cancelled_and_woken() {
         let answer = client.answer(id);
         assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("subject: first"), "{answer}");
 
-        // Cancelled: no answer, and what came later is not marked.
+        // Cancelled: no answer, and later mail is not marked as shown.
         let id = client.begin_waiting(600);
-        let progress = client.notification(PROGRESS, PATIENCE).expect("progress goes on");
+        let progress = client.notification(PROGRESS, PATIENCE).expect("more progress");
         assert_eq!(progress["params"]["progressToken"], "p");
         assert_eq!(progress["params"]["total"], 600.0);
         assert!(progress["params"]["progress"].as_f64().unwrap() > 1.0, "{progress}");
@@ -257,7 +257,7 @@ fn waiting_is_told_cancelled_and_woken() {
         let stray: Vec<&Value> = client.notifications.iter().filter(|message| message["id"] == id).collect();
         assert!(stray.is_empty(), "{stray:?}");
         assert!(!desk.is_shown("coder", 2));
-        // It stopped waiting, so the server ends at once.
+        // It stopped waiting, so the server exits at once.
         assert!(client.hang_up().success());
     }
 }
@@ -292,7 +292,7 @@ fn the_full_profile_decides_reserves_and_agrees() {
     coder.tool("reserve", json!({ "action": "release", "patterns": ["src/**"] }));
 }
 
-/// Words that only look like an option, a command or a pipe.
+/// Texts that look like an option, a command or a pipe.
 #[test]
 fn a_text_may_say_anything() {
     let desk = Desk::new(&["lead", "coder"]);
@@ -329,7 +329,7 @@ fn a_model_is_no_person_and_takes_no_persons_name() {
     assert!(nobody.refused("check_inbox", json!({})).contains("no name yet"));
     let agents = desk.json(&["agents"]).to_string();
     assert!(!agents.contains("eve") && agents.matches("\"human\"").count() == 1, "{agents}");
-    // Whose process it is says so itself.
+    // A server started as anna is the person's own.
     let mut anna = desk.server(Some("anna"), &[], Revision::Handshake);
     anna.tool("office", json!({ "action": "register", "name": "anna", "role": "boss" }));
 }
@@ -352,7 +352,7 @@ fn a_lease_that_cannot_be_extended_stops_no_tool() {
     let patience = [("POSTE_LOCK_TIMEOUT", "100ms")];
     let mut coder = desk.server_with(&patience, Some("coder"), &[], Revision::Handshake);
     coder.tool("claim_work", json!({ "lease": "12s" }));
-    std::thread::sleep(Duration::from_millis(6_200)); // more than half of it is over
+    std::thread::sleep(Duration::from_millis(6_200)); // more than half of the lease
     let lock = std::fs::File::open(desk.path().join(".poste/write.lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     assert!(coder.tool("check_inbox", json!({})).contains("claimed"));

@@ -1,4 +1,4 @@
-//! Archiving beside writers, and dying while at it.
+//! Archiving while others write, and archives that are killed midway.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{Desk, expect_success, finish};
 
-/// Sends `count` messages of one conversation each and has them acknowledged.
+/// Sends `count` messages, each in its own conversation, and acknowledges them.
 fn finished_mail(desk: &Desk, count: usize, prefix: &str) {
     let line = |n: usize| {
         format!(
@@ -22,7 +22,7 @@ fn finished_mail(desk: &Desk, count: usize, prefix: &str) {
     }
 }
 
-/// Number, subject and body of every message, wherever it is.
+/// Number, subject and body of every message, archived or not.
 fn all_mail(desk: &Desk) -> BTreeMap<u64, (String, String)> {
     let last = desk.json(&["status"])["messages"].as_u64().unwrap();
     (1..=last)
@@ -38,7 +38,7 @@ fn all_mail(desk: &Desk) -> BTreeMap<u64, (String, String)> {
 fn an_archive_beside_four_senders_loses_nothing_and_stands_in_nobodys_way() {
     let desk = Desk::new(&["lead", "coder"]);
     finished_mail(&desk, 60, "old");
-    // They write into the very conversations that are being archived.
+    // They write to the conversations that are being archived.
     let senders: Vec<Child> = (0..4)
         .map(|sender| {
             let lines: String = (0..60)
@@ -71,13 +71,13 @@ fn an_archive_killed_at_any_moment_leaves_a_sound_office_and_loses_nothing() {
     for round in 0..20_u64 {
         finished_mail(&desk, 6, &format!("round-{round}"));
         let mut archive = desk.spawn(&["archive", "--older", "0s", "--as", "lead"]);
-        // From before it has opened the office to after it has answered, which takes some 35 ms.
+        // Killed at moments from before it opens the office to after it answers, which takes some 35 ms.
         std::thread::sleep(Duration::from_micros(round * 2_500));
         let _ = archive.kill();
         killed += u32::from(!archive.wait().unwrap().success());
         desk.verify();
     }
-    assert!(killed > 0, "some were killed before they were done");
+    assert!(killed > 0, "no archive was killed before it was done");
     desk.run(&["archive", "--older", "0s", "--as", "lead"]);
     let mail = all_mail(&desk);
     assert_eq!(mail.len(), 20 * 6);

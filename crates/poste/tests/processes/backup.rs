@@ -1,4 +1,4 @@
-//! Snapshots and restores beside others at work, and killed at any moment.
+//! Snapshots and restores while others write, and killed at any moment.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Desk, expect_success, finish, until_all_wait};
 
-/// A desk with mail and some blobs: enough work for a copy that it can be killed in the middle.
+/// An office with enough mail and blobs that a copy can be killed midway.
 fn furnished() -> Desk {
     let desk = Desk::new(&["lead", "coder"]);
     let lines: String = (0..3_000).map(|n| format!("{{\"to\":\"coder\",\"subject\":\"line {n}\"}}\n")).collect();
@@ -21,7 +21,7 @@ fn furnished() -> Desk {
     desk
 }
 
-/// What is beside the office under a name that begins like this.
+/// The entries next to the office whose names start with this prefix.
 fn beside(desk: &Desk, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(desk.folder.path()).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(prefix)).collect()
@@ -55,7 +55,7 @@ fn a_snapshot_beside_four_senders_has_everything_that_was_answered_before_it_beg
                     }
                 });
             }
-            // Whatever goes wrong here, the senders must hear of it, or they send for ever.
+            // Nothing here may panic before `stop` is set, or the senders never end.
             let begun = std::time::Instant::now();
             while answered.lock().unwrap().len() < 40 && begun.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -66,13 +66,13 @@ fn a_snapshot_beside_four_senders_has_everything_that_was_answered_before_it_beg
             expect_success(&["snapshot"], &copied.expect("the program runs"));
             before
         });
-        assert!(answered.lock().unwrap().len() > before.len(), "the senders went on meanwhile");
+        assert!(answered.lock().unwrap().len() > before.len(), "no message was sent during the snapshot");
         let place = desk.folder.path().join(format!("restored-{round}"));
         std::fs::create_dir(&place).unwrap();
         let restored = desk.json(&["restore", &name, "--in", place.to_str().unwrap()]);
         let office = place.join(".poste");
         let report = verified(&desk, &office);
-        assert_eq!(report["tables"], restored["tables"], "it is what the manifest says");
+        assert_eq!(report["tables"], restored["tables"], "the restored office matches its manifest");
         let there = desk.json(&["--office", office.to_str().unwrap(), "inbox", "--limit", "1000", "--as", "coder"]);
         let there: BTreeSet<u64> =
             there["messages"].as_array().unwrap().iter().map(|line| line["number"].as_u64().unwrap()).collect();
@@ -101,10 +101,10 @@ fn a_snapshot_killed_at_any_moment_is_absent_or_whole() {
         assert_eq!(verified(&desk, &place.path().join(".poste"))["tables"], report["tables"]);
         std::fs::remove_dir_all(desk.folder.path().join("copy")).unwrap();
     }
-    assert!(absent > 2, "it was never killed in the middle: {whole} whole, {absent} absent");
-    assert_eq!(verified(&desk, &desk.office()), report, "the office itself is as it was");
+    assert!(absent > 2, "it was never killed midway: {whole} whole, {absent} absent");
+    assert_eq!(verified(&desk, &desk.office()), report, "the office itself is unchanged");
     desk.run(&["snapshot", "copy"]);
-    assert!(beside(&desk, ".copy.unfinished-").is_empty(), "the next one clears away what was left");
+    assert!(beside(&desk, ".copy.unfinished-").is_empty(), "the next snapshot removes leftovers");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_restore_killed_at_any_moment_leaves_a_whole_office_and_loses_none() {
         std::thread::sleep(Duration::from_millis(attempt * 8));
         let _ = child.kill();
         child.wait().unwrap();
-        // Whatever happened, there is an office, and it is the old one or the restored one.
+        // In every case there is an office, either the old one or the restored one.
         let here = verified(&desk, &desk.office());
         if here == old {
             stayed += 1;
@@ -129,16 +129,16 @@ fn a_restore_killed_at_any_moment_leaves_a_whole_office_and_loses_none() {
         replaced += 1;
         new = here;
         let kept: Vec<_> = beside(&desk, ".poste.before-restore-");
-        let kept = kept.iter().find(|path| verified(&desk, path) == old).expect("the old office is kept, whole");
+        let kept = kept.iter().find(|path| verified(&desk, path) == old).expect("the old office is kept whole");
         std::fs::rename(desk.office(), desk.folder.path().join(format!("restored-{attempt}"))).unwrap();
         std::fs::rename(kept, desk.office()).unwrap();
     }
-    assert!(stayed > 2, "it was never killed in the middle: {replaced} replaced, {stayed} stayed");
+    assert!(stayed > 2, "it was never killed midway: {replaced} replaced, {stayed} stayed");
     desk.run(&["restore", "copy", "--replace"]);
     let restored = verified(&desk, &desk.office());
     assert_ne!(restored, old);
-    assert!(new == old || new == restored, "every restore comes to the same");
-    assert!(beside(&desk, ".poste.restoring-").is_empty(), "the next one clears away what was left");
+    assert!(new == old || new == restored, "every restore has the same result");
+    assert!(beside(&desk, ".poste.restoring-").is_empty(), "the next restore removes leftovers");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn senders_beside_a_restore_are_stored_in_one_of_the_two_offices_or_told() {
             (id.clone(), desk.spawn(&["send", "coder", "hello", "--id", &id, "--as", "lead"]))
         })
         .collect();
-    let kept = beside(&desk, ".poste.before-restore-").pop().expect("the old one is kept");
+    let kept = beside(&desk, ".poste.before-restore-").pop().expect("the old office is kept");
     for (id, sender) in senders {
         let output = sender.wait_with_output().unwrap();
         let stored = |office: &Path| {
@@ -177,7 +177,7 @@ fn senders_beside_a_restore_are_stored_in_one_of_the_two_offices_or_told() {
         let stored = [desk.office(), kept.clone()].iter().filter(|office| stored(office)).count();
         match output.status.code() {
             Some(0) => assert_eq!(stored, 1, "{id} was answered as stored"),
-            Some(3 | 5) => assert_eq!(stored, 0, "{id} was told that the office was replaced"),
+            Some(3 | 5) => assert_eq!(stored, 0, "{id} failed because the office was replaced"),
             other => panic!("{id}: {other:?}: {}", String::from_utf8_lossy(&output.stderr)),
         }
     }

@@ -1,4 +1,4 @@
-//! Running the real program, many at a time.
+//! Runs the real program, many processes at a time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -26,7 +26,7 @@ impl Desk {
         self.folder.path().join(".poste")
     }
 
-    /// The program with nothing of this process's environment.
+    /// The program without this process's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
@@ -57,19 +57,19 @@ impl Desk {
         serde_json::from_str(&text).expect("an answer in JSON")
     }
 
-    /// The office is sound: chain, content, and tables equal to the refolded log.
+    /// Checks that the office is sound: chain, content, and tables equal to the folded log.
     pub(crate) fn verify(&self) {
         let report = self.json(&["log", "verify"]);
         assert_eq!(report["problems"], Value::Array(Vec::new()));
     }
 
-    /// How many messages an agent's open mail holds.
+    /// The number of an agent's pending messages.
     pub(crate) fn pending(&self, agent: &str) -> u64 {
         self.json(&["whoami", "--as", agent])["pending"].as_u64().expect("a number")
     }
 }
 
-/// Another program, without the environment of this process: only what it is found by, and a home of its own.
+/// Another program, without this process's environment except `PATH`, and with its own home.
 pub(crate) fn without_inheritance(mut command: Command, home: &Path) -> Command {
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
     command
@@ -80,12 +80,12 @@ pub(crate) fn expect_success(what: &[&str], output: &Output) {
     assert!(output.status.success(), "poste {what:?} ended with {}: {talk}", output.status);
 }
 
-/// Waits for all and hands their output back, in order.
+/// Waits for all children and returns their output, in order.
 pub(crate) fn finish(children: Vec<Child>) -> Vec<Output> {
     children.into_iter().map(|child| child.wait_with_output().expect("the program ends")).collect()
 }
 
-/// Ends a process whatever comes of the test.
+/// Kills the process when the test ends, even if it fails.
 pub(crate) struct Reaped(pub Child);
 
 impl Drop for Reaped {
@@ -107,7 +107,7 @@ impl Reaped {
         false
     }
 
-    /// Waits for its end, and gives what it said.
+    /// Waits for the process and returns its status and stderr.
     pub(crate) fn finish(&mut self) -> (std::process::ExitStatus, String) {
         let mut said = String::new();
         if let Some(mut stderr) = self.0.stderr.take() {
@@ -117,23 +117,23 @@ impl Reaped {
     }
 }
 
-/// What must happen happens long before this, also on a machine that is busy with other things.
+/// Longer than anything a test waits for takes, even on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !is_so() {
-        assert!(Instant::now() < end, "{what} did not happen");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Waits until each of these processes has opened the office, by what the kernel says of them.
+/// Waits until each of these processes has opened the office, according to `/proc`.
 pub(crate) fn until_all_wait(desk: &Desk, children: &[Child]) {
     let database = desk.office().join("office.db").canonicalize().unwrap();
     let has_it_open = |child: &Child| {
         let Ok(files) = std::fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
         files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == database))
     };
-    until("that the waiters come up", || children.iter().all(has_it_open));
+    until("the waiters to open the office", || children.iter().all(has_it_open));
 }

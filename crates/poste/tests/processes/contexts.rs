@@ -24,7 +24,7 @@ fn two_hundred_processes_append_to_one_context_and_lose_nothing() {
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         versions.insert(answer["version"].as_u64().unwrap());
     }
-    assert_eq!(versions, (2..=WRITERS as u64 + 1).collect::<BTreeSet<u64>>(), "each has a version of its own");
+    assert_eq!(versions, (2..=WRITERS as u64 + 1).collect::<BTreeSet<u64>>(), "each append has its own version");
 
     let shown = desk.json(&["context", "show", "plan"]);
     let text = shown["text"].as_str().unwrap();
@@ -32,8 +32,8 @@ fn two_hundred_processes_append_to_one_context_and_lose_nothing() {
         assert_eq!(text.matches(section.as_str()).count(), 1, "{section}");
     }
     assert_eq!(shown["version"], WRITERS + 1);
-    assert_eq!(desk.pending("reviewer"), WRITERS as u64, "a subscriber has heard of each once");
-    // The file says what the newest version says, whoever wrote it last.
+    assert_eq!(desk.pending("reviewer"), WRITERS as u64, "the subscriber got each update once");
+    // The mirror equals the newest version, whichever process wrote it last.
     let mirror = std::fs::read_to_string(desk.office().join("contexts/plan.md")).unwrap();
     assert_eq!(mirror, desk.run(&["context", "show", "plan"]));
     let left = std::fs::read_dir(desk.office().join("contexts")).unwrap();
@@ -74,7 +74,7 @@ fn of_many_who_replace_one_version_one_wins_and_merging_loses_nothing() {
 fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["context", "create", "plan", "# Plan", "--as", "lead"]);
-    // Somebody locks it, works on, and is killed without a chance to say anything.
+    // The holder takes the lock, keeps running, and is killed before it can release it.
     let program = env!("CARGO_BIN_EXE_poste");
     let since = Instant::now();
     let mut holder = Command::new("/bin/sh")
@@ -110,7 +110,7 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
         expect_success(&["context", "append"], output);
     }
     let waited = since.elapsed();
-    assert!(waited >= Duration::from_secs(6), "nobody came in before the lease was over: {waited:?}");
+    assert!(waited >= Duration::from_secs(6), "a waiter wrote before the lease ended: {waited:?}");
     assert_eq!(desk.json(&["context", "show", "plan"])["version"], 9);
     desk.verify();
 }
@@ -124,7 +124,7 @@ fn whoever_lets_go_wakes_whoever_waits() {
     crate::common::until_all_wait(&desk, std::slice::from_ref(&waiter));
     std::thread::sleep(Duration::from_millis(100));
     desk.run(&["context", "unlock", "plan", "--as", "lead"]);
-    // In time: it would have given up otherwise.
+    // Otherwise the waiter would have timed out.
     expect_success(&["context", "append"], &finish(vec![waiter])[0]);
     desk.verify();
 }
@@ -141,7 +141,7 @@ fn an_appender_killed_at_any_moment_leaves_a_file_that_heals() {
     }
     let shown = desk.command(&["context", "show", "plan"]).output().unwrap();
     expect_success(&["context", "show"], &shown);
-    assert!(shown.stderr.is_empty(), "nobody edited it: {}", String::from_utf8_lossy(&shown.stderr));
+    assert!(shown.stderr.is_empty(), "the mirror was not edited: {}", String::from_utf8_lossy(&shown.stderr));
     let mirror = std::fs::read(desk.office().join("contexts/plan.md")).unwrap();
     assert_eq!(String::from_utf8(mirror), String::from_utf8(shown.stdout));
     desk.verify();

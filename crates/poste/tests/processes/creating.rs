@@ -11,7 +11,7 @@ fn sixteen_processes_create_one_office_at_once() {
             let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             made += u32::from(answer["made"] == true);
         }
-        assert_eq!(made, 1, "one of them made it, the others found it");
+        assert_eq!(made, 1, "one process created the office, the others found it");
         desk.verify();
     }
 }
@@ -19,7 +19,7 @@ fn sixteen_processes_create_one_office_at_once() {
 #[test]
 fn a_creation_that_was_cut_off_is_finished_by_the_next_one() {
     let desk = Desk { folder: tempfile::tempdir().unwrap() };
-    // What a creator leaves that died right after making the empty database file.
+    // What a process leaves that died right after creating the empty database file.
     std::fs::create_dir(desk.office()).unwrap();
     std::fs::write(desk.office().join("office.db"), "").unwrap();
     let refused = desk.command(&["agents"]).output().unwrap();

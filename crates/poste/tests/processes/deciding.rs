@@ -1,4 +1,4 @@
-//! Decisions and sessions between processes: who waits is woken, who was killed waits on, and one of many wins.
+//! Decisions and sessions across processes: waiters are woken, a killed waiter can resume, and one of many wins.
 
 use std::process::Child;
 

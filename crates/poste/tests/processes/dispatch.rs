@@ -1,4 +1,4 @@
-//! Dispatchers with real processes: in turn, within limits, killed and doubled, and stopped where something goes wrong.
+//! Dispatchers with real processes: order, limits, kills, several dispatchers at once, holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::common::{Desk, Reaped, expect_success, finish, until};
 
-/// An office whose agents are small shell scripts. What they do they write into files beside it.
+/// An office whose agents are small shell scripts, which record what they do in files next to it.
 struct Stage {
     desk: Desk,
 }
 
-/// Notes that it begins and ends, and whether another one works on the same message, or too many of the same agent.
+/// Records its run, whether another run has the same message, and how many runs its agent has at once.
 const WORKS: &str = r#"cat >/dev/null
 cd "$AGENT_FOLDER"
 mkdir "live-$POSTE_MESSAGE" || echo "twice $POSTE_MESSAGE" >>wrong
@@ -31,7 +31,7 @@ echo done
 "#;
 
 impl Stage {
-    /// Each agent with the script it runs and more lines of its section; all are trusted, as the file is this machine's own.
+    /// Each agent has a name, a script and more of its section. They need no trust: the file is this machine's own.
     fn new(agents: &[(&str, &str, &str)], more: &str) -> Self {
         let names: Vec<&str> = std::iter::once("lead").chain(agents.iter().map(|(name, ..)| *name)).collect();
         let stage = Self { desk: Desk::new(&names) };
@@ -77,7 +77,7 @@ impl Stage {
     fn once(&self) -> Output {
         let output = self.dispatch(&["--once"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
-        // All is well, or something failed or is held.
+        // All runs succeeded, or a run failed or mail is held.
         assert!(matches!(output.status.code(), Some(0 | 11)), "{}: {said}", output.status);
         output
     }
@@ -115,7 +115,7 @@ impl Stage {
         self.desk.json(&["dispatch", "runs", "--limit", "1000"])["runs"].as_array().unwrap().clone()
     }
 
-    /// Whether a process works for this office.
+    /// Whether any process of this office is running.
     fn is_somebody(&self) -> bool {
         let home = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
         fs::read_dir("/proc").unwrap().flatten().any(|entry| {
@@ -125,10 +125,10 @@ impl Stage {
     }
 
     fn until_nobody(&self) {
-        until("the end of every process", || !self.is_somebody());
+        until("every process to end", || !self.is_somebody());
     }
 
-    /// What must be true of every office where nothing is left to do.
+    /// Checks what must hold once no work is left.
     fn expect_each_once(&self, messages: &[u64], limits: &[(&str, u64)]) {
         assert_eq!(fs::read_to_string(self.path("wrong")).unwrap_or_default(), "");
         let mut times: BTreeMap<u64, usize> = BTreeMap::new();
@@ -147,7 +147,7 @@ impl Stage {
 
 fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    kill_process(pid, signal).expect("it is there");
+    kill_process(pid, signal).expect("the process exists");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn two_dispatchers_start_nothing_twice_and_no_more_than_may_run() {
     for output in finish(both) {
         expect_success(&["dispatch"], &output);
     }
-    // Whoever left one to the other did not wait for it.
+    // Neither dispatcher waited for messages it had left to the other.
     stage.once();
     stage.expect_each_once(&messages, &[("anna", 2), ("ben", 1), ("carl", 3)]);
     stage.until_nobody();
@@ -186,12 +186,12 @@ fn a_dispatcher_that_is_killed_costs_nothing() {
     let messages: Vec<u64> = (0..8).map(|_| stage.send("anna", "question")).collect();
     for round in 1..=3 {
         let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "0.2").spawn().unwrap();
-        until("a start", || stage.numbers().len() > round * 2 - 2);
+        until("a run to start", || stage.numbers().len() > round * 2 - 2);
         signal(&dispatcher, Signal::KILL);
         dispatcher.wait().unwrap();
     }
-    // What was under way is not the next one's, and goes on without anybody.
-    until("the end of what ran", || stage.runs().iter().all(|run| !run["ended_at"].is_null()));
+    // Runs continue without a dispatcher, and the next dispatcher does not take them over.
+    until("the runs to end", || stage.runs().iter().all(|run| !run["ended_at"].is_null()));
     assert!(stage.numbers().len() < messages.len());
     stage.once();
     stage.expect_each_once(&messages, &[("anna", 2)]);
@@ -216,20 +216,20 @@ fn the_first_interrupt_waits_for_what_runs_and_the_second_stops_it() {
     let stage = Stage::new(&[("anna", WORKS, "grace = \"1s\"")], "");
     let first = stage.send("anna", "question");
     let mut dispatcher = stage.dispatch(&[]).env("AGENT_WAITS", "yes").stderr(Stdio::piped()).spawn().unwrap();
-    until("the start", || stage.numbers() == [first]);
+    until("the run to start", || stage.numbers() == [first]);
     let second = stage.send("anna", "question");
     signal(&dispatcher, Signal::INT);
     let mut said = BufReader::new(dispatcher.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("nothing more is started")), "it heard the signal");
+    assert!(said.any(|line| line.contains("nothing more is started")), "the dispatcher handled the signal");
     fs::write(stage.path("go"), "").unwrap();
     assert!(dispatcher.wait().unwrap().success());
     assert_eq!((stage.state(first), stage.state(second)), ("done".to_owned(), "pending".to_owned()));
 
     let mut dispatcher = stage.dispatch(&[]).env("AGENT_SLEEP", "60").spawn().unwrap();
-    until("the start", || stage.numbers() == [first, second]);
+    until("the run to start", || stage.numbers() == [first, second]);
     signal(&dispatcher, Signal::INT);
     std::thread::sleep(Duration::from_millis(200));
-    assert!(dispatcher.try_wait().unwrap().is_none(), "it waits");
+    assert!(dispatcher.try_wait().unwrap().is_none(), "the dispatcher still waits");
     signal(&dispatcher, Signal::INT);
     assert!(dispatcher.wait().unwrap().success());
     assert_eq!(stage.state(second), "pending");
@@ -244,18 +244,18 @@ fn one_run_can_be_stopped_and_what_it_printed_read() {
     let number = stage.send("anna", "question").to_string();
     let mut dispatcher = stage.dispatch(&["--once", "--no-wait"]).spawn().unwrap();
     assert!(dispatcher.wait().unwrap().success());
-    until("the program", || stage.path("up").exists());
-    until("what it printed", || stage.desk.run(&["dispatch", "logs", &number]) == "here I am\n");
+    until("the program to start", || stage.path("up").exists());
+    until("its output", || stage.desk.run(&["dispatch", "logs", &number]) == "here I am\n");
     let stopped = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
-    assert!(String::from_utf8_lossy(&stopped.stderr).contains("poste team stop anna"), "what ends it for good");
-    until("its end", || stage.runs()[0]["how"] == "stopped");
+    assert!(String::from_utf8_lossy(&stopped.stderr).contains("poste team stop anna"), "how to stop the agent");
+    until("the run to end", || stage.runs()[0]["how"] == "stopped");
     let again = stage.desk.command(&["dispatch", "stop", &number]).output().unwrap();
     assert!(String::from_utf8_lossy(&again.stderr).contains("has already ended"));
     assert_eq!(stage.desk.run(&["dispatch", "logs", &number]), "here I am\n");
     stage.until_nobody();
 }
 
-/// Writes to the other one, and is done.
+/// A script that sends a message to the other agent and finishes its own.
 fn writes_to(other: &str) -> String {
     format!(
         "cat >/dev/null; echo \"$POSTE_AGENT $POSTE_MESSAGE\" >>\"$AGENT_FOLDER/ran\"\n\
@@ -278,10 +278,10 @@ fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
     let held = stage.agent("anna")["holds"][0].clone();
     assert_eq!((&held["why"], stage.state(held["message"].as_u64().unwrap())), (&"hops".into(), "pending".to_owned()));
     assert!(held["message"].as_u64().unwrap() > first);
-    let [alert] = &stage.alerts("lead")[..] else { panic!("the lead is told once: {:?}", stage.alerts("lead")) };
+    let [alert] = &stage.alerts("lead")[..] else { panic!("the lead gets one alert: {:?}", stage.alerts("lead")) };
     assert!(alert["subject"].as_str().unwrap().contains("anna is not started"), "{alert}");
-    assert_eq!(stage.alerts("ben").len(), 1, "so is who sent it, and is not started by that");
-    // It stays so however often one looks, and goes on once somebody lets it.
+    assert_eq!(stage.alerts("ben").len(), 1, "the sender is alerted, too, and not started for the alert");
+    // It stays held on every pass, and is started once the hold is lifted.
     stage.once();
     assert_eq!((stage.ran().len(), stage.alerts("lead").len()), (4, 1));
     let number = held["message"].to_string();
@@ -305,7 +305,7 @@ fn an_agent_that_starts_workflows_for_itself_is_stopped() {
     fs::write(stage.path("workflows/again.toml"), definition).unwrap();
     stage.send("anna", "directive");
     stage.once();
-    // Each run leads to two: for the step it started, and for the end of that workflow.
+    // Each run causes two more: one for the step it started, and one for the end of that workflow.
     assert_eq!(stage.ran().len(), 1 + 2 + 4 + 8);
     assert_eq!(stage.agent("anna")["holds"][0]["why"], "hops");
     stage.desk.verify();
@@ -335,11 +335,11 @@ fn a_budget_that_is_used_up_is_seen_and_can_be_lifted() {
     assert_eq!((&agent["state"], &agent["holds"][0]["why"]), (&"held".into(), &"budget".into()));
     assert_eq!((&agent["spent"]["runs"], &agent["queue"]), (&2.into(), &3.into()));
     assert_eq!(stage.alerts("lead").len(), 1);
-    // By a person, for as much again.
+    // A person lifts the hold, for the same budget again.
     stage.desk.run(&["dispatch", "resume", "anna", "--as", "lead"]);
     stage.once();
     assert_eq!(stage.numbers(), messages[..4]);
-    // By a larger budget, without a word.
+    // A larger budget lifts the hold automatically.
     stage.configure(&[("anna", WORKS, &budget(9))], "");
     let output = String::from_utf8(stage.once().stdout).unwrap();
     assert!(output.starts_with("anna can be started again"), "{output}");
@@ -363,7 +363,7 @@ fn what_nobody_trusts_is_not_run() {
     stage.expect_each_once(&[message], &[("anna", 1)]);
 }
 
-/// The hour and minute so many hours from now.
+/// The time of day, as hours and minutes, this many hours from now.
 fn clock(hours: i64) -> String {
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
     let minutes = (seconds / 60 + hours * 60).rem_euclid(24 * 60);
@@ -397,18 +397,18 @@ fn the_clock_starts_an_agent_once_for_what_was_to_wait() {
     }
     stage.configure(&[("anna", WORKS, "")], "");
     stage.once();
-    assert!(stage.numbers().is_empty(), "nobody waits for a report");
+    assert!(stage.numbers().is_empty(), "a report alone starts no run");
     stage.configure(&[("anna", WORKS, "schedule = \"0 * * * *\"")], "");
-    // Two of its times were missed, and are made up for once.
+    // Two scheduled times were missed, and one run makes up for both.
     stage.once();
     assert_eq!(stage.numbers(), [1]);
     let later = stage.send("anna", "audit_report");
     stage.once();
-    assert_eq!((stage.numbers(), stage.state(later)), (vec![1], "pending".to_owned()), "that is for the next hour");
+    assert_eq!((stage.numbers(), stage.state(later)), (vec![1], "pending".to_owned()), "it waits for the next hour");
     assert!(stage.agent("anna")["schedule_next"].is_string());
 }
 
-/// A moment as RFC 3339 has it, without its zone.
+/// A time in RFC 3339, without its zone.
 fn utc(seconds: u64) -> String {
     let output =
         Command::new("date").args(["-u", "-d", &format!("@{seconds}"), "+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
@@ -420,7 +420,7 @@ fn who_is_kept_running_runs_once_and_is_stopped_with_the_dispatcher() {
     let script = "echo $$ >>\"$AGENT_FOLDER/up\"; exec sleep 600";
     let stage = Stage::new(&[("anna", script, "mode = \"resident\"\ngrace = \"1s\"")], "");
     let mut dispatcher = stage.dispatch(&["--stop-runs"]).spawn().unwrap();
-    until("the start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
+    until("the run to start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
     let second = stage.dispatch(&["--once"]).output().unwrap();
     expect_success(&["dispatch", "--once"], &second);
     assert_eq!(fs::read_to_string(stage.path("up")).unwrap().lines().count(), 1);
@@ -434,7 +434,7 @@ fn who_is_kept_running_goes_on_without_the_dispatcher_and_that_is_said() {
     let script = "echo $$ >>\"$AGENT_FOLDER/up\"; exec sleep 600";
     let stage = Stage::new(&[("anna", script, "mode = \"resident\"\ngrace = \"1s\"")], "");
     let mut dispatcher = Reaped(stage.dispatch(&[]).spawn().unwrap());
-    until("the start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
+    until("the run to start", || stage.path("up").exists() && stage.agent("anna")["state"] == "running");
     signal(&dispatcher.0, Signal::INT);
     let (status, said) = dispatcher.finish();
     assert!(status.success(), "{said}");
@@ -448,13 +448,13 @@ fn who_is_kept_running_goes_on_without_the_dispatcher_and_that_is_said() {
 fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
     let stage = Stage::new(&[("anna", "exit 9", "mode = \"resident\"\nbackoff = \"300ms\"")], "");
     let both = [(); 2].map(|()| Reaped(stage.dispatch(&[]).spawn().unwrap()));
-    until("a start", || !stage.runs().is_empty());
+    until("a run to start", || !stage.runs().is_empty());
     stage.desk.run(&["team", "up", "anna"]);
-    until("a few starts more", || stage.runs().len() >= 4);
+    until("a few more starts", || stage.runs().len() >= 4);
     let supervisors: BTreeSet<u64> = stage.runs().iter().filter_map(|run| run["supervisor"].as_u64()).collect();
     assert_eq!(supervisors.len(), 1, "{supervisors:?}");
-    // It is not held, so there is nothing to let go; what is wrong and what to do is said.
-    until("that it is seen", || stage.agent("anna")["state"] == "restarting");
+    // It is not held, so there is no hold to lift; the output says what is wrong and what to do.
+    until("the restarts to be noticed", || stage.agent("anna")["state"] == "restarting");
     let agent = stage.agent("anna");
     assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with exit code 9")), "{agent}");
     let output = stage.dispatch(&["status"]).output().unwrap();
@@ -463,7 +463,7 @@ fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(4) && said.contains("poste team logs anna"), "{said}");
     stage.desk.run(&["team", "stop", "anna", "--within", "0s", "--force", "--as", "lead"]);
-    assert!(!stage.is_somebody(), "nothing is left of who is stopped");
+    assert!(!stage.is_somebody(), "no process of a stopped agent is left");
     let runs = stage.runs().len();
     for mut dispatcher in both {
         signal(&dispatcher.0, Signal::INT);
@@ -488,7 +488,7 @@ fn whoever_dispatches_once_learns_by_the_code_whether_all_is_well() {
     let (code, said) = once(&[]);
     assert_eq!(code, Some(11), "{said}");
     assert!(said.contains("1 run failed") && said.contains("poste dispatch logs RUN"), "{said}");
-    assert_eq!(once(&[]).0, Some(0), "that is over");
+    assert_eq!(once(&[]).0, Some(0), "the failed run is not reported again");
     for _ in 0..2 {
         stage.send("carl", "question");
     }
@@ -496,10 +496,10 @@ fn whoever_dispatches_once_learns_by_the_code_whether_all_is_well() {
         let (code, said) = once(&[]);
         assert!(code == Some(11) && said.contains("mail is held for carl"), "{code:?}: {said}");
     }
-    assert_eq!(once(&["--agent", "anna"]).0, Some(0), "that is not of this one");
+    assert_eq!(once(&["--agent", "anna"]).0, Some(0), "the hold concerns another agent");
     stage.desk.run(&["dispatch", "resume", "carl", "--as", "lead"]);
     assert_eq!(once(&[]).0, Some(0));
-    // A supervisor that may not even begin: nobody trusts the gate.
+    // A supervisor that cannot start: the gate is not trusted.
     let gate = "[[gate]]\nname = \"checked\"\ntype = \"question\"\ncommand = [\"true\"]\n";
     fs::write(stage.path("poste.toml"), gate).unwrap();
     stage.send("anna", "question");
@@ -514,7 +514,7 @@ fn a_budget_holds_whatever_else_an_agent_is_held_for() {
     let stage = Stage::new(&[("anna", WORKS, limits)], "");
     let messages: Vec<u64> = (0..7).map(|_| stage.send("anna", "question")).collect();
     let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    // Midday, so that no day ends meanwhile.
+    // Noon, so that the day does not end during the test.
     let noon = (seconds / 86_400 + 1) * 86_400 + 43_200;
     let mut ran = Vec::new();
     for minutes in 0..4 {
@@ -522,7 +522,7 @@ fn a_budget_holds_whatever_else_an_agent_is_held_for() {
         stage.dispatch(&["--once"]).env("POSTE_TEST_CLOCK", &now).output().unwrap();
         ran.push(stage.numbers().len());
     }
-    assert_eq!(ran, [2, 3, 3, 3], "a minute's rest gives nobody a new day");
+    assert_eq!(ran, [2, 3, 3, 3], "a pause of a minute does not reset the daily budget");
     assert_eq!(stage.state(messages[3]), "pending");
     let track = stage.desk.json(&["track", &messages[3].to_string()]);
     assert_eq!((&track["holds"][0]["agent"], &track["holds"][0]["why"]), (&"anna".into(), &"budget".into()));
@@ -547,7 +547,7 @@ fn an_agent_that_fails_whatever_it_is_for_is_given_a_rest() {
     stage.once();
     let states: Vec<String> = messages.iter().map(|number| stage.state(*number)).collect();
     assert_eq!(states.iter().filter(|state| *state == "failed").count(), 5, "{states:?}");
-    assert_eq!(states.iter().filter(|state| *state == "pending").count(), 3, "the others are spared");
+    assert_eq!(states.iter().filter(|state| *state == "pending").count(), 3, "the agent is paused");
     assert_eq!(stage.agent("anna")["holds"][0]["why"], "failing");
 }
 
@@ -566,7 +566,7 @@ fn whoever_has_no_session_is_woken_by_starting_it() {
     until("the answer", || stage.state(message) == "done");
     let track = stage.desk.json(&["track", &message.to_string()]).to_string();
     assert!(track.contains("wake_requested") && track.contains("run_started"), "{track}");
-    // What a dispatcher would not start, nobody starts by ringing for it.
+    // `wake` does not start what a dispatcher would not start.
     let patient = stage.send("ben", "question");
     let rung = wake("ben");
     assert_eq!((&rung["tried"][0]["how"], &rung["outcome"]), (&"none".into(), &"failed".into()));
@@ -680,7 +680,7 @@ fn nobody_waits_for_what_is_not_trusted() {
     }
 }
 
-/// A terminal of this size: our end, and the one a program has.
+/// A pseudoterminal of this size: our end, and the program's.
 fn terminal(columns: u16, rows: u16) -> (fs::File, fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::os::unix::ffi::OsStrExt as _;
@@ -694,7 +694,7 @@ fn terminal(columns: u16, rows: u16) -> (fs::File, fs::File) {
     (ours.into(), theirs)
 }
 
-/// What a terminal shows after these signs, as far as the table of a dispatcher uses them: lines, and going up over them.
+/// What a terminal shows after this output. Supports what a dispatcher's table uses: lines, and moving up over them.
 fn shown(signs: &str) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     let mut rest = signs;
@@ -721,7 +721,7 @@ fn shown(signs: &str) -> Vec<String> {
 
 #[test]
 fn at_a_terminal_a_table_is_drawn_anew_in_its_place() {
-    // One that does not know its size is taken for an ordinary one.
+    // A terminal that does not report its size is treated as an ordinary one.
     for (columns, rows) in [(100, 30), (0, 0)] {
         let stage = Stage::new(&[("anna", WORKS, ""), ("ben", WORKS, "")], "");
         let (ours, theirs) = terminal(columns, rows);
@@ -733,7 +733,7 @@ fn at_a_terminal_a_table_is_drawn_anew_in_its_place() {
         let seen = std::sync::Arc::clone(&signs);
         let reader = std::thread::spawn(move || {
             let (mut ours, mut bytes) = (ours, [0; 4096]);
-            // The last one who has the other end hangs up with an error.
+            // Reading fails once the last handle of the other end is closed.
             while let Ok(read @ 1..) = std::io::Read::read(&mut ours, &mut bytes) {
                 seen.lock().unwrap().extend_from_slice(&bytes[..read]);
             }
@@ -745,15 +745,15 @@ fn at_a_terminal_a_table_is_drawn_anew_in_its_place() {
         };
         until("a table", || row("anna", "idle") && row("ben", "idle"));
         let number = stage.send("anna", "question");
-        until("who runs in it", || row("anna", "running") && row("ben", "idle"));
-        until("the end", || stage.state(number) == "done");
-        until("who ran", || row("anna", "idle"));
+        until("anna to be shown as running", || row("anna", "running") && row("ben", "idle"));
+        until("the run to end", || stage.state(number) == "done");
+        until("anna to be shown as idle", || row("anna", "idle"));
         signal(&dispatcher.0, Signal::INT);
         assert!(dispatcher.finish().0.success());
         reader.join().unwrap();
         let screen = screen();
         let count = |what: &str| screen.iter().filter(|line| line.contains(what)).count();
-        assert_eq!(count("places taken"), 1, "drawn over and not below: {screen:#?}");
+        assert_eq!(count("places taken"), 1, "the table is redrawn in its place: {screen:#?}");
         assert_eq!((count("anna started for #1"), count("anna ended for #1")), (1, 1), "{screen:#?}");
     }
 }
@@ -766,7 +766,7 @@ fn whoever_waited_for_a_decision_is_not_started_for_it_again() {
     stage.send("planner", "directive");
     let mut child = Reaped(stage.dispatch(&["--once"]).spawn().expect("it starts"));
     let open = || stage.desk.json(&["approvals", "--as", "lead"])["approvals"].as_array().map_or(0, Vec::len);
-    until("it asks", || open() == 1);
+    until("its question", || open() == 1);
     let asked = stage.desk.json(&["approvals", "--as", "lead"])["approvals"][0]["number"].to_string();
     expect_success(&["approve"], &stage.desk.command(&["approve", &asked, "--as", "lead"]).output().unwrap());
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
@@ -786,7 +786,7 @@ fn who_ends_well_without_an_answer_failed() {
     let runs = stage.runs();
     assert!(runs.iter().all(|run| run["how"] == "unanswered"), "{runs:?}");
     assert_eq!(runs[0]["said"], "it ended without an answer");
-    assert_eq!(runs.len(), 5, "after that it is given a rest");
+    assert_eq!(runs.len(), 5, "after that the agent is paused");
     assert_eq!(stage.agent("silent")["state"], "held");
 }
 
@@ -797,5 +797,5 @@ fn once_sees_to_the_rules_too() {
     stage.send("silent", "directive");
     let output = stage.once();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("lines (log)  #2"), "that it failed: {said}");
+    assert!(said.contains("lines (log)  #2"), "no notification of the failure: {said}");
 }

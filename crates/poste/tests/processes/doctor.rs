@@ -1,4 +1,4 @@
-//! The doctor beside real processes: who holds the lock, who keeps the office open.
+//! The doctor with real processes: lock holders and long readers.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Desk, Reaped, until};
 
-/// What the doctor says, whatever it thinks of it.
+/// The doctor's report, with or without findings.
 fn examined(desk: &Desk) -> Value {
     let output = desk.command(&["--json", "doctor", "--quick"]).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 11)), "{}", String::from_utf8_lossy(&output.stderr));
@@ -22,12 +22,12 @@ fn is_locked(desk: &Desk) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// Who took the lock last. What the batch stored rings its recipients, and whoever does that takes the lock, too.
+/// The last holder of the lock. The process that rings the recipients of the batch takes the lock, too.
 fn holder(desk: &Desk) -> String {
     std::fs::read_to_string(desk.office().join("write.lock")).unwrap()
 }
 
-/// On a busy machine a signal takes its time to reach every thread.
+/// On a busy machine a signal takes time to reach every thread.
 fn is_stopped(process: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     threads.flatten().all(|thread| {
@@ -44,11 +44,11 @@ fn a_stopped_process_that_holds_the_lock_is_named_with_the_command_that_wakes_it
     let mut batch = desk.command(&["send", "--batch", "batch.jsonl", "--as", "lead"]);
     let mut batch = Reaped(batch.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let (pid, id) = (Pid::from_child(&batch.0), batch.0.id());
-    // It is stopped again and again until that hits it with the lock in its hand.
+    // Stop it again and again until it holds the lock when it is stopped.
     loop {
         std::thread::sleep(Duration::from_millis(3));
-        kill_process(pid, Signal::STOP).expect("it is not done yet");
-        until("the stop", || is_stopped(id));
+        kill_process(pid, Signal::STOP).expect("the batch is still running");
+        until("the process to stop", || is_stopped(id));
         if is_locked(&desk) && holder(&desk).starts_with(&format!("pid {id} ")) {
             break;
         }
@@ -59,7 +59,7 @@ fn a_stopped_process_that_holds_the_lock_is_named_with_the_command_that_wakes_it
     assert_eq!((&finding["severity"], &finding["check"]), (&"problem".into(), &"lock".into()), "{report:#}");
     let what = finding["what"].as_str().unwrap();
     assert!(what.contains(&format!("pid {id} (poste send)")) && what.contains("is stopped"), "{what}");
-    // What it says helps.
+    // The command it names works.
     let command = finding["command"].as_str().unwrap();
     assert_eq!(command, format!("kill -CONT {id}"));
     assert!(std::process::Command::new("sh").args(["-c", command]).status().unwrap().success());
@@ -74,7 +74,7 @@ fn fixing_beside_a_held_lock_tells_who_holds_it_and_mends_the_rest() {
     let held = poste_core::store::WriteLock::new(&desk.office(), "a stuck program").acquire(Duration::ZERO).unwrap();
     let leftover = desk.office().join("before-schema-2.tmp");
     std::fs::write(&leftover, "half").unwrap();
-    // Others may read it, whatever the umask.
+    // Readable by others, whatever the umask.
     std::fs::set_permissions(&leftover, std::fs::Permissions::from_mode(0o644)).unwrap();
     let args = ["--json", "--lock-timeout", "100ms", "doctor", "--fix", "--quick"];
     let output = desk.command(&args).output().unwrap();

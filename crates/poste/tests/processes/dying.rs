@@ -18,7 +18,7 @@ fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
     let talk = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(6), "{talk}");
     assert!(talk.contains(&format!("pid {} (a stuck program)", std::process::id())), "{talk}");
-    // Readers are not held up.
+    // Readers do not wait for the lock.
     desk.run(&["inbox", "--as", "coder"]);
     drop(held);
     desk.run(&args);
@@ -38,7 +38,7 @@ fn a_batch_killed_at_any_moment_leaves_whole_chunks_and_can_be_sent_again() {
         let _ = batch.kill();
         batch.wait().unwrap();
         let records = desk.json(&["log", "verify"])["records"].as_u64().unwrap();
-        assert_eq!((records - 3) % 100, 0, "a chunk is there whole or not at all");
+        assert_eq!((records - 3) % 100, 0, "a chunk is stored whole or not at all");
     }
     desk.run(&args);
     let report = desk.json(&["log", "verify"]);
@@ -59,7 +59,7 @@ fn a_stopped_writer_holds_nobody_up_for_ever_and_goes_on_when_it_is_woken() {
         std::thread::yield_now();
     }
     kill_process(pid, Signal::STOP).unwrap();
-    // It has begun; stopped between two chunks or inside one: either this goes through, or the holder is named.
+    // It is stopped between two chunks or inside one, so this send either succeeds or names the holder.
     let args = ["send", "coder", "beside", "--lock-timeout", "300ms", "--as", "lead"];
     let beside = desk.command(&args).output().unwrap();
     let talk = String::from_utf8_lossy(&beside.stderr).into_owned();
@@ -127,7 +127,7 @@ fn the_nearest_office_decides_also_when_it_is_damaged() {
         let refused = desk.command(&send).current_dir(inner.path()).output().unwrap();
         assert!(matches!(refused.status.code(), Some(3 | 4)), "{damage}: {refused:?}");
     }
-    assert_eq!(desk.pending("coder"), 0, "nothing went to the office further up");
+    assert_eq!(desk.pending("coder"), 0, "nothing was sent to the office further up");
 }
 
 #[test]
@@ -155,15 +155,15 @@ fn a_reader_does_not_wait_for_the_lock_though_something_is_due_and_says_what_is_
     let started = std::time::Instant::now();
     let inbox = || desk.json(&["inbox", "--lock-timeout", PATIENCE, "--as", "coder"]);
     while inbox()["messages"][0]["unconfirmed"] != true {
-        assert!(started.elapsed() < Duration::from_secs(50), "the lease was never seen to be over");
+        assert!(started.elapsed() < Duration::from_secs(50), "the expired lease was never noticed");
     }
-    // A waiter looks too: the mail is there, whether or not the tick can be appended.
+    // A waiter does not wait for the lock either, whether or not the tick can be appended.
     let wait = ["wait", "--timeout", "0s", "--after", "0", "--lock-timeout", PATIENCE, "--as", "coder"];
     assert_eq!(desk.command(&wait).output().unwrap().status.code(), Some(7), "it is still claimed, unconfirmed");
-    // Far below the patience of even one of these commands, had it waited for the lock.
+    // Less than the lock timeout of a single one of these commands.
     assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
     drop(held);
-    // Whoever is about to wake somebody may have the lock just now.
-    until("that it is confirmed", || inbox()["messages"][0]["unconfirmed"] == false);
+    // A process that rings waiters may hold the lock just now.
+    until("the message to be confirmed", || inbox()["messages"][0]["unconfirmed"] == false);
     desk.verify();
 }

@@ -1,5 +1,5 @@
-//! Whole stories, told by agents each of which works at the same time as the others, all of it through processes of
-//! their own: what the reports say of them is what happened.
+//! Complete scenarios with agents that work concurrently, each through its own processes: the reports must match what
+//! happened.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::Desk;
 
-/// One of those who work together. It knows nothing of the others but what comes by mail.
+/// One of the agents. It knows about the others only what it gets by mail.
 #[derive(Clone, Copy)]
 struct Agent<'a> {
     desk: &'a Desk,
@@ -19,7 +19,7 @@ impl Agent<'_> {
         self.desk.json(&[args, &["--as", self.name]].concat())
     }
 
-    /// Waits for mail of a type and reads it; the message.
+    /// Waits for mail of this type, reads it and returns it.
     fn receives(self, kind: &str) -> Value {
         let news = self.does(&["wait", "--type", kind, "--limit", "1", "--timeout", "60s"]);
         let number = news["messages"][0]["number"].to_string();
@@ -35,7 +35,7 @@ fn texts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
     list.as_array().expect("a list").iter().map(|entry| entry[key].as_str().unwrap_or_default()).collect()
 }
 
-/// Moments are written so that their texts are in the order of time.
+/// Timestamps sort as text in the order of time.
 fn in_order(moments: &[&Value]) -> bool {
     moments.iter().all(|moment| moment.is_string()) && moments.is_sorted_by_key(|moment| moment.as_str())
 }
@@ -62,7 +62,7 @@ fn a_decision_is_broadcast_and_every_agent_acknowledges_it() {
                 agent.does(&[&["reply", number(&message).as_str()][..], &words].concat());
             });
         }
-        // The third has nothing to add to an acknowledgement.
+        // The third agent only acknowledges.
         scope.spawn(move || {
             let message = third.receives("decision_announcement");
             third.does(&["ack", &number(&message), "--note", "Will check every token"]);
@@ -174,7 +174,7 @@ fn a_blocker_is_escalated_mediated_and_resolved() {
         });
         let title = "Cannot implement JWT refresh without User model";
         blocked.does(&["publish", "BlockerEncountered", title, "--type", "blocker_notification", "--payload", blocker]);
-        // It is open as long as nobody says otherwise, whatever is done about it meanwhile.
+        // The blocker is open until it is reported as resolved, whatever is done about it.
         let interface = blocked.receives("interface_contract");
         let open = desk.json(&["report", "blocker", "1"]);
         assert_eq!((&open["status"], &open["resolution_ms"]), (&Value::from("open"), &Value::Null));
@@ -191,7 +191,7 @@ fn a_blocker_is_escalated_mediated_and_resolved() {
         ]);
     });
 
-    // Any message of the conversation stands for the blocker.
+    // Any message of the conversation identifies the blocker.
     let report = desk.json(&["report", "blocker", "4"]);
     assert_eq!(report, desk.json(&["report", "blocker", "1"]));
     assert_eq!((&report["number"], &report["status"]), (&Value::from(1), &Value::from("resolved")));
@@ -210,7 +210,7 @@ fn a_blocker_is_escalated_mediated_and_resolved() {
             format!("{by} {what} {}", step["number"])
         })
         .collect();
-    // What one does after another is in order; what two do at the same time is in either.
+    // The steps of a chain happen in order; those of different chains may interleave.
     let chains: [&[&str]; 3] = [
         &[
             "builder-1 reported 1",

@@ -1,4 +1,4 @@
-//! Gates with real commands: the lease lives as long as they run, and nothing of them lives longer.
+//! Gates with real commands: the lease is kept while they run, and no process outlives them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::common::{Desk, until};
 
-/// Before the time of the gate itself is up.
+/// Less than the timeout of the gate itself.
 const SOON: Duration = Duration::from_secs(45);
 
-/// A writer, an editor, and a gate of this machine's own.
+/// A writer, an editor, and a gate in this machine's own file.
 fn newsroom(gate: &str) -> Desk {
     let desk = Desk::new(&["writer", "editor"]);
     let gate = format!("[[gate]]\nname = \"it\"\ntype = \"draft_ready\"\n{gate}\n");
@@ -32,9 +32,9 @@ fn events(desk: &Desk, number: &str) -> Vec<String> {
     history.iter().map(|step| step["event"].as_str().expect("a word").to_owned()).collect()
 }
 
-/// The process whose number stands in a file.
+/// The process whose pid is in this file.
 fn noted(path: &Path) -> Pid {
-    until("the gate", || fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n')));
+    until("the gate to start", || fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n')));
     let text = fs::read_to_string(path).expect("there");
     Pid::from_raw(text.trim().parse().expect("a number")).expect("positive")
 }
@@ -61,7 +61,7 @@ fn the_office_is_free_while_a_gate_runs() {
     let second = desk.command(&["claim", "1", "--as", "editor"]).output().expect("runs");
     assert_eq!(second.status.code(), Some(5), "it is claimed already");
     let early = desk.command(&["done", "1", "--as", "editor"]).output().expect("runs");
-    assert_eq!(early.status.code(), Some(4), "its gates have said nothing yet");
+    assert_eq!(early.status.code(), Some(4), "its gates have not finished");
     fs::write(desk.folder.path().join("go"), "").expect("written");
     assert!(claim.wait_with_output().expect("ends").status.success());
     desk.run(&["done", "1", "--as", "editor"]);
@@ -73,7 +73,7 @@ fn whoever_waits_for_work_goes_on_waiting_when_a_gate_fails() {
     let desk = newsroom("shell = 'grep -q good \"$POSTE_ARTIFACT\"'");
     let waiter = desk.spawn(&["claim", "--wait", "--timeout", "30s", "--json", "--as", "editor"]);
     send(&desk, "bad.md", "bad");
-    until("the end of the bad one", || desk.json(&["track", "1"])["deliveries"][0]["state"] == "returned");
+    until("the bad draft to be returned", || desk.json(&["track", "1"])["deliveries"][0]["state"] == "returned");
     send(&desk, "fine.md", "good");
     let output = waiter.wait_with_output().expect("ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -95,7 +95,7 @@ fn a_lost_lease_ends_the_gate_and_its_result_does_not_count() {
     let output = claim.wait_with_output().expect("ends");
     assert!(matches!(output.status.code(), Some(4 | 5)), "{output:?}");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-    until("the end of the gate", || test_kill_process(gate).is_err());
+    until("the gate to end", || test_kill_process(gate).is_err());
     assert!(!events(&desk, "1").iter().any(|event| event.starts_with("gate_")), "{:?}", events(&desk, "1"));
     desk.verify();
 }
@@ -110,8 +110,8 @@ fn an_interrupted_claim_leaves_no_gate_running_and_nothing_claimed_for_ever() {
         let gate = noted(&desk.folder.path().join("pid"));
         kill_process(Pid::from_child(&claim), signal).expect("ours");
         assert!(!claim.wait().expect("ends").success());
-        until("the end of the gate", || test_kill_process(gate).is_err());
-        // Whoever was killed with it may not finish what was never let through.
+        until("the gate to end", || test_kill_process(gate).is_err());
+        // Work whose gate never passed cannot be finished.
         let done = desk.command(&["done", "1", "--as", "editor"]).output().expect("runs");
         assert_eq!(done.status.code(), Some(4), "{done:?}");
         let token = desk.json(&["track", "1"])["deliveries"][0]["token"].to_string();
@@ -120,8 +120,8 @@ fn an_interrupted_claim_leaves_no_gate_running_and_nothing_claimed_for_ever() {
     desk.verify();
 }
 
-/// What the receiving side of a file handoff checks by hand: the file is there, it has something in it, and it passes a
-/// script. Here each is a gate.
+/// The checks that a recipient of a file makes by hand, each as a gate: the file exists, is not empty, and passes a
+/// script.
 #[test]
 fn an_empty_draft_is_returned_and_the_writer_is_told() {
     let desk = Desk::new(&["blog-writer", "main"]);
@@ -139,7 +139,7 @@ fn an_empty_draft_is_returned_and_the_writer_is_told() {
     fs::set_permissions(at("quality-gate.sh"), fs::Permissions::from_mode(0o755)).expect("executable");
     desk.run(&["trust", "--yes", "--as", "anna"]);
 
-    // The message goes out before the file is whole.
+    // The message is sent before the file is complete.
     let announce =
         ["send", "main", "Draft", "--type", "draft_ready", "--artifact-later", "post.md", "--as", "blog-writer"];
     desk.run(&announce);
@@ -155,7 +155,7 @@ fn an_empty_draft_is_returned_and_the_writer_is_told() {
     let body = desk.json(&["read", &notice, "--as", "blog-writer"])["body"].as_str().expect("a text").to_owned();
     assert!(body.contains("not_empty of post.md: it is empty (0 bytes)"), "{body}");
 
-    // Words, but not good enough; and then good.
+    // First a text that the script rejects, then one that passes.
     fs::write(at("post.md"), "words\n").expect("written");
     desk.run(&["retry", "1", "--as", "blog-writer"]);
     assert_eq!(claim("1").status.code(), Some(4));

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A repository with an office in it, and a PATH on which `poste` is.
+/// A repository with an office in it, and a PATH with `poste`.
 struct Repository {
     _folder: tempfile::TempDir,
     root: PathBuf,
@@ -40,7 +40,7 @@ impl Repository {
         repository
     }
 
-    /// A program in a folder, as somebody; with nothing else of this process's environment.
+    /// A program run in a folder as an agent, with only the PATH of this process's environment.
     fn command(&self, program: impl AsRef<OsStr>, folder: &Path, agent: Option<&str>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
@@ -97,7 +97,7 @@ impl Repository {
         self.top.join(".git/hooks")
     }
 
-    /// Everything below the folder of the hooks: names, modes, bytes, where links point.
+    /// Everything in a folder of hooks: names, modes, bytes, link targets.
     fn picture(&self, folder: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
         let mut found = Vec::new();
         let Ok(entries) = fs::read_dir(folder) else { return found };
@@ -134,23 +134,23 @@ impl Ran {
         String::from_utf8_lossy(&self.0.stdout).into_owned()
     }
 
-    /// It was stopped, and the talk says all of this.
+    /// It was stopped, and stderr contains all of these words.
     fn is_stopped(&self, words: &[&str]) {
         let talk = self.err();
-        assert!(!self.0.status.success(), "it went through: {talk}");
+        assert!(!self.0.status.success(), "it was let through: {talk}");
         for word in words {
-            assert!(talk.contains(word), "{word} is not said: {talk}");
+            assert!(talk.contains(word), "{word} is missing: {talk}");
         }
     }
 
-    /// It went through, and the talk says all of this.
+    /// It was let through, and stderr contains all of these words, or is empty if there are none.
     fn is_let_through(&self, words: &[&str]) {
         let talk = self.err();
         assert!(self.0.status.success(), "it was stopped: {talk}");
         for word in words {
-            assert!(talk.contains(word), "{word} is not said: {talk}");
+            assert!(talk.contains(word), "{word} is missing: {talk}");
         }
-        assert!(!words.is_empty() || talk.is_empty(), "it says something: {talk}");
+        assert!(!words.is_empty() || talk.is_empty(), "unexpected output: {talk}");
     }
 }
 
@@ -170,7 +170,7 @@ fn a_commit_of_what_another_one_holds_is_stopped_and_everything_else_is_not() {
     repository.commit(Some("bob"), "src/api.rs").is_let_through(&[]);
     repository.commit(Some("ann"), "src/auth/login.rs").is_let_through(&[]);
     repository.commit(None, "src/auth/login.rs").is_stopped(&["the committer is unknown"]);
-    // Who is registered with this worktree is known without a variable.
+    // The agent registered with this worktree is known without a variable.
     let here = repository.top.to_str().unwrap();
     repository.poste(&["register", "ann", "--worktree", here, "--update"]);
     repository.commit(None, "src/auth/login.rs").is_let_through(&[]);
@@ -178,7 +178,7 @@ fn a_commit_of_what_another_one_holds_is_stopped_and_everything_else_is_not() {
     repository.commit(None, "src/auth/login.rs").is_stopped(&["the committer is unknown"]);
     repository.poste(&["release", "all", "--as", "ann"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_let_through(&[]);
-    // Who shares stops nobody.
+    // A shared reservation stops no commit.
     repository.poste(&["reserve", "src/auth/**", "--shared", "--as", "ann"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_let_through(&[]);
 }
@@ -198,14 +198,14 @@ fn renames_deletions_and_the_first_commit_are_seen() {
     try_it(&["mv", "src/api.rs", "src/auth/api.rs"]).is_stopped(&["src/auth/api.rs: ann holds"]);
     try_it(&["rm", "-q", "src/auth/login.rs"]).is_stopped(&["src/auth/login.rs: ann holds"]);
     try_it(&["mv", "src/api.rs", "src/web.rs"]).is_let_through(&[]);
-    // `commit PATH` commits another index than the one that is staged.
+    // `commit PATH` commits another index than the staged one.
     repository.write("src/auth/login.rs", "two");
     repository.write("README", "two");
     repository.git(&["add", "README"]);
     let ran = repository.git_in(&repository.top, Some("bob"), &["commit", "-qm", "x", "src/auth/login.rs"]);
     ran.is_stopped(&["src/auth/login.rs: ann holds"]);
     repository.git_in(&repository.top, Some("bob"), &["commit", "-qm", "x"]).is_let_through(&[]);
-    // In a branch without any commit yet.
+    // On a branch without commits.
     repository.git(&["checkout", "-q", "--orphan", "fresh", "-f"]);
     let ran = repository.git_in(&repository.top, Some("bob"), &["commit", "-qm", "x"]);
     ran.is_stopped(&["src/auth/login.rs: ann holds"]);
@@ -226,12 +226,12 @@ fn a_merge_is_stopped_only_for_what_the_merge_itself_changes() {
     repository.poste(&["guard", "install"]);
     repository.poste(&["reserve", "src/auth/**", "--as", "ann"]);
     let bob = |arguments: &[&str]| repository.git_in(&repository.top, Some("bob"), arguments);
-    // api.rs is in conflict; login.rs comes as ann committed it.
+    // api.rs has a conflict; login.rs is merged as ann committed it.
     assert!(!bob(&["merge", "-q", "side"]).0.status.success());
     repository.write("src/api.rs", "by both");
     repository.git(&["add", "-A"]);
     bob(&["commit", "-qm", "merged"]).is_let_through(&[]);
-    // And once more, with a change of login.rs in the merge itself.
+    // Again, with a change of login.rs in the merge itself.
     repository.git(&["reset", "-q", "--hard", "HEAD~1"]);
     assert!(!bob(&["merge", "-q", "side"]).0.status.success());
     repository.write("src/api.rs", "by both");
@@ -276,13 +276,13 @@ fn uninstalling_leaves_everything_byte_for_byte_as_it_was() {
     assert_ne!(repository.picture(&repository.hooks()), before);
     let installed = repository.picture(&repository.hooks());
     repository.poste(&["guard", "install"]);
-    assert_eq!(repository.picture(&repository.hooks()), installed, "twice is once");
+    assert_eq!(repository.picture(&repository.hooks()), installed, "installing again changes nothing");
     repository.poste(&["guard", "uninstall"]);
     assert_eq!(repository.picture(&repository.hooks()), before);
     repository.poste(&["guard", "uninstall"]);
     assert_eq!(repository.picture(&repository.hooks()), before);
 
-    // With hooks that are there: one that is a script, one that is a link.
+    // With existing hooks: a script and a link.
     repository.hook("pre-commit", "#!/bin/sh\r\necho \"\u{fc}ber\" >&2");
     fs::write(repository.root.join("push.sh"), "#!/bin/sh\nexit 0\n").unwrap();
     symlink("../../../push.sh", repository.hooks().join("pre-push")).unwrap();
@@ -295,13 +295,13 @@ fn uninstalling_leaves_everything_byte_for_byte_as_it_was() {
     repository.poste(&["guard", "uninstall"]);
     assert_eq!(repository.picture(&repository.hooks()), before);
 
-    // Without any folder for hooks.
+    // Without a folder of hooks.
     fs::remove_dir_all(repository.hooks()).unwrap();
     repository.poste(&["guard", "install", "--no-pre-push"]);
     assert!(!repository.hooks().join("pre-push").exists());
     repository.poste(&["guard", "install"]);
     repository.poste(&["guard", "uninstall"]);
-    assert!(!repository.hooks().exists(), "made for the guard, and empty");
+    assert!(!repository.hooks().exists(), "a folder made for the guard is removed once it is empty");
 }
 
 #[test]
@@ -315,21 +315,21 @@ fn a_hook_that_was_there_before_is_run_first_and_finds_itself_in_its_place() {
     let ran = repository.commit(Some("bob"), "src/api.rs");
     ran.is_let_through(&["kept: .git/hooks/pre-commit pre-commit .git/hooks 0"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_stopped(&["kept: ", "ann holds"]);
-    // What it refuses stays refused, whatever the guard thinks.
+    // A commit that the kept hook refuses stays refused, whatever the guard decides.
     let ran = repository.commit(Some("bob"), "stop");
     ran.is_stopped(&["kept: "]);
     assert!(!ran.err().contains("ann holds"), "{}", ran.err());
-    // Both are told what is pushed.
+    // Both the kept hook and the guard get the pushed refs.
     let remote = repository.root.join("remote.git");
     repository.git(&["init", "-q", "--bare", remote.to_str().unwrap()]);
     repository.git(&["remote", "add", "origin", remote.to_str().unwrap()]);
     let push = || repository.git_in(&repository.top, Some("bob"), &["push", "-q", "origin", "main"]);
     let ran = push();
     ran.is_stopped(&["kept: origin 1", "this push touches", "src/auth/login.rs: ann holds"]);
-    // A hook without the right to be run is not run, as git does it.
+    // As in git, a hook that is not executable is not run.
     fs::set_permissions(repository.hooks().join("pre-push.before-poste"), fs::Permissions::from_mode(0o640)).unwrap();
     assert!(!push().err().contains("kept:"));
-    // One that is no shell script is run as it is.
+    // A hook that is not a shell script is run as it is.
     repository.poste(&["guard", "uninstall"]);
     repository.hook("pre-commit", "#!/usr/bin/env -S sed -n s/^said/said/pw/dev/stderr\nsaid by sed\n");
     repository.poste(&["guard", "install"]);
@@ -394,7 +394,7 @@ fn what_the_holder_committed_may_be_pushed_by_another_one() {
     git("bob", &["commit", "-qam", "his own"]).expect_ok();
     git("bob", &["merge", "-q", "--no-edit", "login"]).expect_ok();
     git("bob", &["push", "-q", "origin", "main"]).is_let_through(&[]);
-    // What he committed himself, past the other hook, is his.
+    // A commit of his own, which bypassed the pre-commit hook, is stopped.
     repository.write("src/auth/login.rs", "three");
     git("bob", &["commit", "-qam", "not his", "--no-verify"]).expect_ok();
     git("bob", &["push", "-q", "origin", "main"]).is_stopped(&["src/auth/login.rs: ann holds"]);
@@ -444,7 +444,7 @@ fn names_of_files_may_hold_anything() {
         assert!(!ran.err().contains("new\nline"), "{:?}", ran.err());
         assert!(!ran.err().contains('\u{1b}') && !ran.err().contains('\u{202e}'), "{:?}", ran.err());
     }
-    // What only looks alike is not held.
+    // A path that would match only as a pattern is not held.
     repository.write("app/i/x.tsx", "x");
     repository.git(&["add", "-A"]);
     repository.git_in(&repository.top, Some("bob"), &["commit", "-qm", "x"]).is_let_through(&[]);
@@ -466,7 +466,7 @@ fn a_submodule_is_one_path_outside_and_a_folder_of_paths_inside() {
     let module = repository.top.join("vendor/lib");
     repository.poste(&["guard", "install"]);
     repository.poste_in(&module, &["guard", "install"]).expect_ok();
-    // Reserved inside, in the words of the repository around it.
+    // Reserved inside the submodule, recorded as a path of the outer repository.
     repository.poste_in(&module, &["reserve", "src/lib.rs", "--as", "ann"]).expect_ok();
     assert!(repository.poste(&["reservations"]).contains("vendor/lib/src/lib.rs"));
 
@@ -509,7 +509,7 @@ fn nothing_that_is_missing_keeps_anybody_from_working() {
         command.env("POSTE_AGENT", "No Such Name");
     };
     commit(&misnamed).is_let_through(&["poste ended with 2, so nothing was checked"]);
-    // An older poste that knows nothing of guards.
+    // An older poste without the guard.
     fs::remove_file(repository.bin.join("poste")).unwrap();
     fs::write(repository.bin.join("poste"), "#!/bin/sh\nexit 2\n").unwrap();
     fs::set_permissions(repository.bin.join("poste"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -533,10 +533,10 @@ fn hooks_that_were_changed_by_hand_are_not_destroyed() {
     let ran = repository.poste_in(&repository.top, &["guard", "uninstall"]);
     ran.is_stopped(&["was changed by hand and is left as it is", "pre-commit.before-poste"]);
     assert_eq!(fs::read_to_string(&hook).unwrap(), changed);
-    assert!(!repository.hooks().join("pre-push").exists(), "the other one is gone all the same");
+    assert!(!repository.hooks().join("pre-push").exists(), "the other hook is removed all the same");
     assert!(repository.poste(&["guard", "status"]).contains("changed by hand"));
 
-    // Somebody else's in the place of ours: theirs stays, and what was kept is not run over.
+    // A foreign hook in the place of ours stays, and the kept hook is not overwritten.
     fs::write(&hook, "#!/bin/sh\n# second\n").unwrap();
     let before = repository.picture(&repository.hooks());
     let ran = repository.poste_in(&repository.top, &["guard", "install"]);
@@ -545,7 +545,7 @@ fn hooks_that_were_changed_by_hand_are_not_destroyed() {
     ran.is_stopped(&["is left as it is"]);
     assert_eq!(repository.picture(&repository.hooks()), before);
 
-    // Ours deleted: what was kept comes back.
+    // If our hook was deleted, the kept hook is restored.
     fs::remove_file(&hook).unwrap();
     repository.poste(&["guard", "uninstall"]);
     assert_eq!(fs::read_to_string(&hook).unwrap(), "#!/bin/sh\n# first\n");

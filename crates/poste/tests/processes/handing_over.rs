@@ -1,4 +1,4 @@
-//! Somebody spoils the files of a handoff while it is made, or afterwards: each time it is caught, by name.
+//! Files of a handoff that change while it is created, or afterwards, are always noticed and named.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use crate::common::{Desk, expect_success, finish};
 
 const CREATE: &[&str] = &["handoff", "create", "coder", "--task", "Take it over", "--artifact", "work", "--as", "lead"];
 
-/// A desk with a large file, which takes a while to copy, before a small one in the order of names.
+/// An office with a large file, which takes a while to copy, and a small one that is copied after it.
 struct Workshop {
     desk: Desk,
     large_mib: u64,
@@ -43,7 +43,7 @@ impl Workshop {
         self.desk.folder.path().join("work/b-small.txt")
     }
 
-    /// Waits until the first file is being copied: everything is listed by then. False: it was too fast.
+    /// Waits until the first file is being copied, when all are listed. Returns false if the copy was too fast.
     fn until_copying(&self, child: &mut Child) -> bool {
         let blobs = self.desk.office().join("blobs");
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -59,7 +59,7 @@ impl Workshop {
                 return false;
             }
         }
-        panic!("no copying began");
+        panic!("no copy began");
     }
 
     fn handoffs(&self) -> usize {
@@ -67,7 +67,7 @@ impl Workshop {
     }
 }
 
-/// Spoils something while a handoff is made, with larger and larger files until it is not too late.
+/// Changes files while a handoff is created, with larger and larger files until the change comes in time.
 fn caught(name: &str, sabotage: impl Fn(&Workshop), expected: &str) {
     for large_mib in [48, 192, 768] {
         let workshop = Workshop::new(large_mib);
@@ -88,7 +88,7 @@ fn caught(name: &str, sabotage: impl Fn(&Workshop), expected: &str) {
         workshop.desk.verify();
         return;
     }
-    panic!("{name}: every file was copied before anything could happen to it");
+    panic!("{name}: every file was copied before it could be changed");
 }
 
 #[test]
@@ -232,5 +232,5 @@ fn a_maker_that_is_killed_leaves_no_handoff_and_it_can_be_made_again() {
         assert_eq!(workshop.handoffs(), 1);
         return;
     }
-    panic!("every file was copied before the maker could be killed");
+    panic!("every file was copied before the process could be killed");
 }

@@ -1,4 +1,4 @@
-//! The plugin of OpenCode, run by a real Node: what it tells the hooks is what they are made for.
+//! The OpenCode plugin, run by a real Node, calls the hooks as they expect.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Desk, expect_success, without_inheritance};
 
-/// Plays OpenCode with one session and a helper of it: whatever is held is a new prompt, as OpenCode makes it.
+/// Simulates OpenCode with one session and a subagent. A blocked stop becomes a new prompt, as in OpenCode.
 const OPEN_CODE: &str = r#"
 import { Poste } from "./poste.mjs"
 
@@ -50,9 +50,9 @@ fn play(desk: &Desk) -> Value {
     fs::copy(folder.join(".opencode/plugins/poste.js"), folder.join("poste.mjs")).unwrap();
     fs::write(folder.join("opencode.mjs"), OPEN_CODE).unwrap();
     let mut node = without_inheritance(Command::new("node"), folder);
-    let output = node.arg("opencode.mjs").current_dir(folder).output().expect("node is there");
+    let output = node.arg("opencode.mjs").current_dir(folder).output().expect("node runs");
     expect_success(&["opencode.mjs"], &output);
-    serde_json::from_slice(&output.stdout).expect("what came of it")
+    serde_json::from_slice(&output.stdout).expect("the outcome as JSON")
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn a_session_of_opencode_is_held_so_often_and_its_helpers_are_left_alone() {
             assert!(reason.contains(&format!("(reminder {} of 3)", nth + 1)), "{turns}: {reason}");
         }
     }
-    assert_eq!((&played["helper"], &played["tool"]), (&json!(""), &json!("ran")), "a helper is told nothing");
+    assert_eq!((&played["helper"], &played["tool"]), (&json!(""), &json!("ran")), "a subagent gets no text");
     let sessions = desk.json(&["session", "list", "--all"])["sessions"].clone();
     let named: Vec<&str> = sessions.as_array().unwrap().iter().filter_map(|row| row["id"].as_str()).collect();
-    assert_eq!(named, ["main"], "and is no session");
+    assert_eq!(named, ["main"], "and has no session");
     desk.verify();
 }

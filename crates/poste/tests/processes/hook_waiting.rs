@@ -1,4 +1,4 @@
-//! The waiter in the background of an idle session: it wakes for new mail, once for a burst, and for nothing else.
+//! The background waiter of an idle session: it wakes the session for new mail, once per burst, and for nothing else.
 
 use std::fs::File;
 use std::process::{Child, Command, Output};
@@ -14,10 +14,10 @@ use crate::common::{Desk, finish, until_all_wait};
 use crate::hooking::{Session, desk};
 
 const WAKES: i32 = 2;
-/// A waiter sees whether more comes before it wakes anybody.
+/// How long a waiter waits for more mail before it wakes the session.
 const BURST_PAUSE: Duration = Duration::from_millis(400);
 
-/// A session that is idle, with its waiter.
+/// An idle session and its waiter.
 fn idle<'d>(desk: &'d Desk) -> (Session<'d>, Child) {
     let session = Session::new(desk, "run-1", "claude-code");
     session.hook("session-start");
@@ -30,7 +30,7 @@ fn send(desk: &Desk, subject: &str) {
     desk.run(&["send", "coder", subject, "--type", "question", "--as", "lead"]);
 }
 
-/// What it ended with, if it did in that time.
+/// The output of the waiter if it ends within this time.
 fn ends_within(mut waiter: Child, time: Duration) -> Result<Output, Child> {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline {
@@ -42,12 +42,12 @@ fn ends_within(mut waiter: Child, time: Duration) -> Result<Output, Child> {
     Err(waiter)
 }
 
-/// What it ended with. Something tells it to: by itself it would look after twenty seconds.
+/// The output of a waiter that is rung. Otherwise it would look only after twenty seconds.
 fn end_of(waiter: Child) -> Output {
     ends_within(waiter, Duration::from_secs(15)).expect("it ends")
 }
 
-/// While this is held the session's waiter tells it nothing: it keeps what it told before it says it.
+/// While this lock is held, the waiter does not wake its session, since it records what it announces first.
 fn hold(desk: &Desk) -> File {
     let path = live::path(&desk.office(), &"run-1".parse().unwrap()).with_extension("lock");
     let lock = File::open(path).unwrap();
@@ -67,15 +67,15 @@ fn new_mail_wakes_an_idle_session() {
     let began = Instant::now();
     send(&desk, "Which port?");
     let woken = end_of(waiter);
-    assert!(began.elapsed() >= BURST_PAUSE, "more might have come with it");
+    assert!(began.elapsed() >= BURST_PAUSE, "the waiter waits for more mail");
     assert_eq!(woken.status.code(), Some(WAKES));
     assert!(woken.stdout.is_empty());
     let text = String::from_utf8(woken.stderr).unwrap();
     assert!(text.contains("1 new message") && text.contains("#1 question from lead: \"Which port?\""), "{text}");
-    // It is told; the next waiter waits for something else.
-    let waiter = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect_err("it waits on");
+    // The session was notified, so the next waiter waits for other mail.
+    let waiter = ends_within(session.start("wait", &json!({})), Duration::from_secs(2)).expect_err("it keeps waiting");
     stop(waiter);
-    assert_eq!(session.hook("tool"), None, "and no hook says it again");
+    assert_eq!(session.hook("tool"), None, "no hook repeats it");
 }
 
 #[test]
@@ -104,18 +104,18 @@ fn nobody_is_woken_for_what_was_read_or_does_not_press() {
     let (_, waiter) = idle(&desk);
     let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("it was told at the start");
     desk.run(&["send", "coder", "How far", "--type", "progress_update", "--as", "lead"]);
-    let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("that waits for the next session");
-    // Read in the moment between the bell and the wake.
+    let waiter = ends_within(waiter, Duration::from_secs(1)).expect_err("that is for the next session");
+    // Read between the bell and the wake.
     let held = hold(&desk);
     send(&desk, "Which port?");
     desk.run(&["read", "3", "--as", "coder", "--session", "run-1"]);
     drop(held);
-    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was read meanwhile");
+    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it is already read");
     let held = hold(&desk);
     send(&desk, "And which host?");
     desk.run(&["done", "4", "--summary", "localhost", "--as", "coder", "--session", "run-1"]);
     drop(held);
-    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it was handled meanwhile");
+    let waiter = ends_within(waiter, Duration::from_secs(2)).expect_err("it is already handled");
     stop(waiter);
 }
 
@@ -132,7 +132,7 @@ fn a_session_has_one_waiter_and_that_is_the_newest() {
     send(&desk, "Which port?");
     let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
-    // The lock is that of a process, so it ends with it.
+    // The lock belongs to a process, so it ends with the process.
     let next = ends_within(session.start("wait", &json!({})), Duration::from_secs(1)).expect_err("it is free again");
     stop(next);
 }
@@ -144,12 +144,12 @@ fn a_waiter_goes_on_in_an_office_that_was_restored() {
     let snapshot = desk.folder.path().join("snapshot").display().to_string();
     desk.run(&["snapshot", &snapshot]);
     desk.run(&["restore", &snapshot, "--replace"]);
-    let waiter = ends_within(waiter, Duration::from_secs(3)).expect_err("it waits on");
+    let waiter = ends_within(waiter, Duration::from_secs(3)).expect_err("it keeps waiting");
     send(&desk, "Which port?");
     let woken = end_of(waiter);
     assert_eq!(woken.status.code(), Some(WAKES));
     assert!(String::from_utf8_lossy(&woken.stderr).contains("Which port?"));
-    assert_eq!(session.hook("tool"), None, "and it is told once");
+    assert_eq!(session.hook("tool"), None, "the session is notified once");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_waiter_ends_with_its_session() {
     let ended = end_of(waiter);
     assert_eq!((ended.status.code(), ended.stderr.len()), (Some(0), 0));
 
-    // Its process died without a word.
+    // The session's process was killed.
     let mut program = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = program.id().to_string();
     desk.run(&["session", "start", "--name", "run-9", "--pid", &pid, "--as", "coder"]);

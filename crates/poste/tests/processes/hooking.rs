@@ -1,5 +1,4 @@
-//! The hooks of agent programs, as those run them: a real process, JSON on stdin, JSON or nothing on stdout, and never a
-//! failure.
+//! Hooks as agent programs run them: a real process, JSON on stdin, JSON or nothing on stdout, and never a failure.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -29,7 +28,7 @@ impl<'d> Session<'d> {
         Self { desk, id: id.to_owned(), program, agent: Some("coder") }
     }
 
-    /// The name a program gives the moment, and whatever else it tells.
+    /// The JSON a program sends at this moment, under its own name for the event.
     fn event(&self, moment: &str, more: &Value) -> Value {
         let (start, prompt, tool, stop, end) = match self.program {
             "gemini" => ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd"),
@@ -56,7 +55,7 @@ impl<'d> Session<'d> {
 
     pub(crate) fn command(&self, moment: &str) -> Command {
         let mut command = self.desk.command(&["hook", moment, "--program", self.program]);
-        // Another folder than the office's: it is found by what the program tells.
+        // Outside the office's folder: the office is found by the folder in the event.
         command.current_dir("/").stdin(Stdio::piped());
         command.env("TMPDIR", self.desk.folder.path());
         if let Some(agent) = self.agent {
@@ -72,7 +71,7 @@ impl<'d> Session<'d> {
         child
     }
 
-    /// What it printed, if anything: always JSON, and always a success.
+    /// The hook's answer, if any. It must be JSON, and the hook must succeed.
     pub(crate) fn hook_with(&self, moment: &str, more: &Value) -> Option<Value> {
         answer(moment, &self.start(moment, more).wait_with_output().unwrap())
     }
@@ -81,7 +80,7 @@ impl<'d> Session<'d> {
         self.hook_with(moment, &json!({}))
     }
 
-    /// What it put before the model.
+    /// The text it gives to the model.
     pub(crate) fn says(&self, moment: &str) -> Option<String> {
         self.hook(moment).map(|answer| self.context(&answer))
     }
@@ -156,7 +155,7 @@ fn every_program_is_told_at_every_moment_in_its_own_words() {
 
         send(&desk, "Which port?", &["--type", "question"]);
         match program {
-            // It takes no text with a prompt; the next tool brings it.
+            // Cursor takes no text with a prompt; the next tool call brings it.
             "cursor" => assert_eq!(session.hook("prompt"), None),
             _ => assert!(session.says("prompt").expect("new mail with a prompt").contains("subject: Which port?")),
         }
@@ -168,8 +167,8 @@ fn every_program_is_told_at_every_moment_in_its_own_words() {
         let stop = session.hook("stop").expect("it holds work");
         assert!(session.hold(&stop).contains("This session holds #1 directive (high) from lead"), "{program}: {stop}");
         desk.run(&["done", "1", "--summary", "Done", "--as", "coder", "--session", "run-1"]);
-        // Codex takes a stop hook that prints no JSON for a broken one.
-        assert_eq!(session.hook("stop"), (program == "codex").then(|| json!({})), "{program}: nothing is left");
+        // Codex treats a stop hook that prints no JSON as broken.
+        assert_eq!(session.hook("stop"), (program == "codex").then(|| json!({})), "{program}: no work is left");
         assert_eq!(session.hook("session-end"), None);
         assert_eq!(desk.json(&["session", "list"])["sessions"], json!([]), "{program}: the session is closed");
         assert!(
@@ -198,7 +197,7 @@ fn hooks_side_by_side_show_a_message_once() {
     desk.verify();
 }
 
-/// Holds the office's write lock, as a writer does that is stuck.
+/// Holds the office's write lock, like a stuck writer.
 fn lock(desk: &Desk) -> File {
     let lock = File::options().write(true).open(desk.office().join("write.lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
@@ -234,8 +233,8 @@ fn what_could_not_be_marked_is_marked_later_and_not_shown_twice() {
     assert!(session.says("tool").expect("new mail").contains("Fix the login"));
     drop(held);
     assert!(!steps(&desk, "1").contains("\"shown\""));
-    assert_eq!(session.hook("tool"), None, "the session was told");
-    assert!(steps(&desk, "1").contains("\"shown\""), "and now its sender can see it");
+    assert_eq!(session.hook("tool"), None, "the session has already seen it");
+    assert!(steps(&desk, "1").contains("\"shown\""), "now the sender sees that it was shown");
 }
 
 #[test]
@@ -273,7 +272,7 @@ fn the_claims_of_a_living_session_are_kept() {
     let steps = steps(&desk, "1");
     assert!(steps.contains("\"extended\"") && !steps.contains("lease_expired"), "{steps}");
     let extended = steps.matches("\"extended\"").count();
-    assert!(extended <= 5, "only once less than half is left: {extended} times");
+    assert!(extended <= 5, "a lease is extended only when less than half is left: {extended} times");
 }
 
 #[test]
@@ -296,9 +295,9 @@ fn a_session_is_kept_from_stopping_only_so_often() {
                 "{reason}"
             );
             assert!(reason.contains(&format!("(reminder {nth} of 3)")), "{reason}");
-            // Gemini hands the reason to the model as a prompt. That is no person who gives it something new to do.
+            // Gemini gives the reason to the model as a prompt, which is not a new request from a person.
             session.hook_with("prompt", &json!({ "prompt": reason }));
-            // Of a prompt that nobody knows it may be said as well.
+            // Nor is a prompt event without text.
             session.hook("prompt");
         }
         let output = session.start("stop", &again).wait_with_output().unwrap();
@@ -308,8 +307,8 @@ fn a_session_is_kept_from_stopping_only_so_often() {
         let blocks = let_go.as_ref().is_some_and(|answer| {
             ["decision", "followup_message", "block"].iter().any(|key| answer.get(key).is_some())
         });
-        assert!(!blocks, "{program}: it may stop now: {let_go:?}");
-        // Somebody gives it something new to do, and it is reminded again.
+        assert!(!blocks, "{program}: the stop is no longer blocked: {let_go:?}");
+        // After a new request from a person it is reminded again.
         session.hook_with("prompt", &json!({ "prompt": "Go on" }));
         assert!(session.hook_with("stop", &again).is_some_and(|stop| session.hold(&stop).contains("(reminder 1 of 3")));
         desk.run(&["ack", "1", "--as", "coder"]);
@@ -324,11 +323,11 @@ fn a_groups_urgent_mail_keeps_its_members_until_one_takes_it() {
     session.hook("session-start");
     desk.run(&["register", "other", "--role", "worker"]);
     desk.run(&["send", "role:worker", "The disk is full", "--type", "alert", "--as", "lead"]);
-    let stop = session.hook("stop").expect("nobody took it");
+    let stop = session.hook("stop").expect("unclaimed urgent mail");
     let said = "Urgent mail waits for role:worker, unclaimed: #1 alert (urgent) from lead";
     assert!(session.hold(&stop).contains(said), "{stop}");
     desk.run(&["claim", "1", "--as", "other"]);
-    assert_eq!(session.hook("stop"), None, "somebody takes care of it");
+    assert_eq!(session.hook("stop"), None, "another member has claimed it");
 }
 
 #[test]
@@ -339,16 +338,16 @@ fn one_conversation_does_not_take_the_name_of_another_in_the_same_process() {
         let second = Session::new(&desk, "run-2", program);
         first.hook("session-start");
         desk.run(&["session", "list"]);
-        let text = second.says("session-start").expect("why not");
+        let text = second.says("session-start").expect("a reason");
         assert!(text.contains("coder already runs as session run-1"), "{program}: {text}");
         send(&desk, "Fix the login", &[]);
-        assert_eq!(second.hook("tool"), None, "{program}: mail of the first");
+        assert_eq!(second.hook("tool"), None, "{program}: the mail is for the first session");
         assert!(first.says("tool").expect("new mail").contains("Fix the login"), "{program}");
         let cleared = second.hook_with("session-start", &json!({ "source": "clear" })).expect("the facts");
-        assert!(second.context(&cleared).contains("It replaces session run-1"), "{program}: it goes on with another");
+        assert!(second.context(&cleared).contains("It replaces session run-1"), "{program}: another conversation");
         desk.verify();
     }
-    // What the server of tools started in the same process has no hooks of its own: it is this conversation.
+    // A session that the MCP server started in the same process has no hooks: it belongs to this conversation.
     let desk = desk();
     let pid = std::process::id().to_string();
     desk.run(&["session", "start", "--name", "made", "--pid", &pid, "--program", "node", "--as", "coder"]);
@@ -373,7 +372,7 @@ fn a_session_that_went_elsewhere_keeps_the_office_of_its_project() {
         hook(here.folder.path());
         assert_eq!((live(&here), live(&elsewhere)), (1, 0), "{program}");
         here.run(&["session", "close", program, "--as", "coder"]);
-        // A project without one: the folder it is in.
+        // If the project has no office, the current folder decides.
         hook(Path::new("/"));
         assert_eq!((live(&here), live(&elsewhere)), (0, 1), "{program}");
         elsewhere.run(&["session", "close", program, "--as", "coder"]);
@@ -387,7 +386,7 @@ fn a_name_runs_once_and_who_is_gone_or_the_same_process_gives_way() {
     let pid = other.id().to_string();
     desk.run(&["session", "start", "--name", "other", "--pid", &pid, "--program", "codex", "--as", "coder"]);
     let session = Session::new(&desk, "run-1", "claude-code");
-    let text = session.says("session-start").expect("why not");
+    let text = session.says("session-start").expect("a reason");
     assert!(text.contains("coder already runs as session other (pid "), "{text}");
     assert!(text.contains(&format!("pid {pid}, codex on")), "{text}");
     assert!(
@@ -395,36 +394,36 @@ fn a_name_runs_once_and_who_is_gone_or_the_same_process_gives_way() {
         "{text}"
     );
     send(&desk, "Fix the login", &[]);
-    assert_eq!(session.hook("tool"), None, "mail of somebody else");
+    assert_eq!(session.hook("tool"), None, "the mail is for the other session");
     other.kill().unwrap();
     other.wait().unwrap();
     let text = session.says("session-start").expect("the facts");
     assert!(text.contains("You are coder") && text.contains("It replaces session other"), "{text}");
 
-    // Cleared: the same process goes on with another conversation, and with what it holds.
+    // Cleared: the same process continues with another conversation and keeps its claims.
     desk.run(&["claim", "1", "--as", "coder", "--session", "run-1"]);
     assert_eq!(session.hook_with("session-end", &json!({ "reason": "clear" })), None);
     let cleared = Session::new(&desk, "run-2", "claude-code");
     let text = cleared.says("session-start").expect("the facts");
     assert!(text.contains("session run-2") && text.contains("It replaces session run-1"), "{text}");
     assert!(text.contains("You hold #1") && text.contains("poste done 1 --token "), "{text}");
-    // The one before runs no more, and hears that once.
-    let text = session.says("tool").expect("that it is over");
+    // The previous session has ended, and is told so once.
+    let text = session.says("tool").expect("a note that it has ended");
     assert!(text.contains("now has session run-2"), "{text}");
     assert_eq!(session.hook("tool"), None);
 
-    // Closed and resumed: the same session goes on.
+    // Closed and resumed: the same session continues.
     cleared.hook_with("session-end", &json!({ "reason": "other" }));
     assert_eq!(desk.json(&["session", "list"])["sessions"], json!([]));
     send(&desk, "Nobody runs", &[]);
-    let text = cleared.says("tool").expect("that it is over");
+    let text = cleared.says("tool").expect("a note that it has ended");
     assert!(text.contains("session run-2 of coder has ended") && text.contains("--resume run-2"), "{text}");
     assert_eq!(cleared.hook("tool"), None);
     let resumed = cleared.hook_with("session-start", &json!({ "source": "resume" })).expect("the facts");
     assert!(cleared.context(&resumed).contains("in session run-2."), "{resumed}");
     assert!(cleared.context(&resumed).contains("\"Nobody runs\" [new]"), "{resumed}");
 
-    // The first one is resumed. It was taken over, so it goes on under a name of its own, in place of the other.
+    // The first one is resumed. It was taken over, so it continues under a new name, in place of the other.
     let resumed = session.hook_with("session-start", &json!({ "source": "resume" })).expect("the facts");
     assert!(session.context(&resumed).contains("in session run-1~2."), "{resumed}");
     send(&desk, "Once more", &[]);
@@ -442,7 +441,7 @@ fn a_session_without_a_name_is_told_how_to_get_one() {
     assert_eq!(session.hook("tool"), None);
     send(&desk, "Fix the login", &[]);
     assert_eq!(session.hook("tool"), None);
-    // As the text says, in a shell of the program.
+    // As the text suggests, in the program's shell.
     desk.run(&["session", "start", "--name", "run-1", "--as", "coder"]);
     assert!(session.says("tool").expect("new mail").contains("Fix the login"));
     let stranger = Session { agent: Some("nobody"), ..Session::new(&desk, "run-2", "codex") };
@@ -466,7 +465,7 @@ fn the_shell_of_a_program_speaks_as_its_session() {
     assert_eq!(text, "export POSTE_AGENT=coder POSTE_SESSION='it'\\''s'\n");
     let script = format!(". {}; printf %s \"$POSTE_SESSION\"", file.display());
     assert_eq!(Command::new("sh").args(["-c", &script]).output().unwrap().stdout, b"it's");
-    // The way into the session is kept, for its owner only, and is in no record.
+    // How to reach the session is stored for its owner only, and is in no record.
     let live: Vec<_> = fs::read_dir(desk.office().join("live")).unwrap().flatten().map(|file| file.path()).collect();
     let kept = live.iter().find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
     assert!(fs::read_to_string(kept).unwrap().contains("sesame"));
@@ -485,7 +484,7 @@ fn what_is_claimed_is_given_back_or_kept_as_the_office_says() {
         ("", "", "pending", "built_in"),
         (&*keep, "", "claimed", "file"),
         ("", &*keep, "claimed", "local_file"),
-        // What is this machine's alone counts more.
+        // This machine's own file takes precedence.
         (&*keep, &*release, "pending", "local_file"),
     ] {
         let desk = desk();
@@ -516,7 +515,7 @@ fn what_a_session_leaves_beside_the_office_goes_with_the_next_one() {
         fs::read_dir(desk.office().join("live")).unwrap().flatten().map(|file| file.path()).collect();
     left.sort();
     let path = live::path(&desk.office(), &"run-4".parse().unwrap());
-    assert_eq!(left, [path.clone(), path.with_extension("lock")], "only what the session has that runs");
+    assert_eq!(left, [path.clone(), path.with_extension("lock")], "only the files of the running session");
 }
 
 #[test]
@@ -525,13 +524,13 @@ fn the_end_of_a_session_never_takes_a_second() {
     let session = Session::new(&desk, "run-1", "claude-code");
     session.hook("session-start");
     let held = lock(&desk);
-    // One of many: a busy machine may delay some, and a hook that waits longer would be late every time.
+    // One fast run of many is enough: a busy machine may delay some, but a hook that waits is late every time.
     let in_time = (0..20).any(|_| {
         let began = Instant::now();
         assert_eq!(session.hook("session-end"), None);
         began.elapsed() < Duration::from_secs(1)
     });
-    assert!(in_time, "a program does not wait any longer");
+    assert!(in_time, "no session-end hook took less than a second");
     drop(held);
 }
 
@@ -588,7 +587,7 @@ fn a_helper_of_a_session_is_told_nothing() {
     send(&desk, "Fix the login", &[]);
     assert_eq!(session.hook_with("tool", &json!({ "agent_id": "explore-1", "agent_type": "Explore" })), None);
     assert!(!steps(&desk, "1").contains("\"shown\""));
-    assert!(session.says("tool").expect("the session itself is").contains("Fix the login"));
+    assert!(session.says("tool").expect("mail for the session itself").contains("Fix the login"));
 }
 
 #[test]
@@ -599,12 +598,12 @@ fn nothing_new_is_found_without_opening_the_office() {
     send(&desk, "Fix the login", &[]);
     session.hook("tool");
     session.hook("tool");
-    // Whoever looked into the database now would complain.
+    // Opening the database would fail now.
     fs::rename(desk.office().join("office.db"), desk.folder.path().join("aside")).unwrap();
     assert_eq!(session.hook("tool"), None);
     assert_eq!(session.hook("prompt"), None);
     fs::rename(desk.folder.path().join("aside"), desk.office().join("office.db")).unwrap();
-    // A writer that died before it rang the bell: the next one rings it, or the time is up.
+    // As if a writer died before it rang the bell: the next one rings it.
     fs::remove_file(desk.office().join("bell")).unwrap();
     File::options().create(true).truncate(true).write(true).open(desk.office().join("bell")).unwrap();
     send(&desk, "After a lost bell", &[]);
@@ -628,13 +627,13 @@ fn spoilt(name: &str, spoil: impl Fn(&Path)) {
     let session = Session::new(&desk, "run-1", "claude-code");
     session.hook("session-start");
     spoil(&desk.office());
-    let text = session.says("session-start").unwrap_or_else(|| panic!("{name}: it is said"));
+    let text = session.says("session-start").unwrap_or_else(|| panic!("{name}: the hook said nothing"));
     assert!(text.contains("cannot use the mail") && text.contains("poste doctor"), "{name}: {text}");
     for moment in ["session-start", "tool", "prompt", "stop", "session-end", "wait"] {
-        assert_eq!(session.hook(moment), None, "{name}, {moment}: once is enough");
+        assert_eq!(session.hook(moment), None, "{name}, {moment}: it is told only once");
     }
     let another = Session::new(&desk, "run-2", "codex");
-    assert!(another.says("session-start").is_some(), "{name}: another session has not heard it");
+    assert!(another.says("session-start").is_some(), "{name}: another session is told, too");
     assert_eq!(another.hook("stop"), Some(json!({})));
 }
 
@@ -671,7 +670,7 @@ fn a_broken_office_is_told_of_once_and_harms_nothing() {
     });
 }
 
-/// Somebody for whom permissions count: root may write everywhere.
+/// The command as a user for whom permissions count: root may write everywhere.
 fn as_nobody(command: &Command, folder: &Path) -> Command {
     const NOBODY: u32 = 65_534;
     let is_root = rustix::process::geteuid().is_root();
@@ -716,7 +715,7 @@ fn an_office_that_can_only_be_read_is_told_of_once() {
         fs::set_permissions(file, fs::Permissions::from_mode(0o400)).unwrap();
     }
     fs::set_permissions(desk.office(), fs::Permissions::from_mode(0o500)).unwrap();
-    let said = hook("session-start").expect("it is said");
+    let said = hook("session-start").expect("a text");
     assert!(session.context(&said).contains("cannot use the mail"), "{said}");
     for moment in ["session-start", "tool", "prompt", "stop", "session-end", "wait"] {
         assert_eq!(hook(moment), None, "{moment}");
@@ -741,11 +740,11 @@ fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
     desk.run(&["send", "coder", "The disk is full", "--type", "alert", "--as", "lead"]);
     let again = json!({ "stop_hook_active": true });
     assert!(hook("stop", &again).is_some(), "urgent mail waits");
-    // No room: what was kept can be read, and nothing new can be kept.
+    // Now the kept state can be read, and nothing new can be stored.
     let live = desk.office().join("live");
     fs::set_permissions(&live, fs::Permissions::from_mode(0o500)).unwrap();
     for _ in 0..2 {
-        assert_eq!(hook("stop", &again), None, "nobody could count how often it was held");
+        assert_eq!(hook("stop", &again), None, "reminders that cannot be counted must not block");
     }
     let said = hook("tool", &json!({})).expect("new mail, and nothing after it");
     assert!(session.context(&said).contains("The disk is full"), "{said}");
@@ -764,7 +763,7 @@ fn an_office_that_is_named_and_missing_is_told_of_once() {
         hook.stdin.take().unwrap().write_all(br#"{"session_id":"run-1"}"#).unwrap();
         answer("tool", &hook.wait_with_output().unwrap())
     };
-    assert!(session.context(&hook().expect("it is said")).contains("there is no office at /nowhere/.poste"));
+    assert!(session.context(&hook().expect("a text")).contains("there is no office at /nowhere/.poste"));
     assert_eq!(hook(), None);
 }
 
@@ -793,16 +792,16 @@ fn whatever_comes_on_stdin_harms_nothing() {
         for program in PROGRAMS {
             for moment in ["session-start", "tool", "stop", "session-end", "wait"] {
                 let mut command = Session::new(&desk, "run-1", program).command(moment);
-                // Away from every office, so that only what comes on stdin could name one.
+                // Outside every office, so that only stdin could name one.
                 let mut hook = command.current_dir("/").spawn().unwrap();
                 let wrote = hook.stdin.take().unwrap().write_all(&input);
-                assert!(wrote.is_ok(), "it reads to the end");
+                assert!(wrote.is_ok(), "the hook reads to the end");
                 let said = answer(moment, &hook.wait_with_output().unwrap());
                 assert!(said.is_none_or(|said| said == json!({})), "{moment}");
             }
         }
     }
-    // A tool with a huge result: what is told before it counts.
+    // A tool with a huge result: the fields before it still count.
     let huge = json!({ "tool_response": "x".repeat(10 * 1024 * 1024) });
     let said = session.hook_with("tool", &huge).expect("new mail");
     assert!(session.context(&said).contains("Fix the login"));
@@ -818,7 +817,7 @@ fn typed_with_other_options_it_does_the_same() {
     hook.stdin.take().unwrap().write_all(br#"{"session_id":"run-1"}"#).unwrap();
     let said = answer("session-start", &hook.wait_with_output().unwrap()).expect("the facts");
     assert!(said.to_string().contains("You are "), "{said}");
-    // Agent programs take 2 for "do not let it": what is wrong with a command line must not keep a session from anything.
+    // Agent programs take exit code 2 as "block": an error in the command line must not block a session.
     let wrong: [(&[&str], &str, &str); 4] = [
         (&["hook", "lunch", "--program", "codex"], "", "there is no hook"),
         (&["hook", "stop"], "", "--program"),

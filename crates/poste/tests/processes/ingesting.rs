@@ -1,4 +1,4 @@
-//! What comes in from outside, by real processes.
+//! Ingesting mail, webhooks and text with real processes.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -31,7 +31,7 @@ fn a_mail_becomes_one_alert_however_often_it_comes() {
     let desk = Desk::new(&["ops"]);
     let children: Vec<_> = (0..8)
         .map(|round| {
-            // Each way it came by leaves its own line in it.
+            // Each hop adds its own header.
             let mail = format!("Received: by hop {round}\r\n{MAIL}");
             let mut child = desk.command(&["--json", "ingest", "email", "ops"]).stdin(Stdio::piped()).spawn().unwrap();
             child.stdin.take().unwrap().write_all(mail.as_bytes()).unwrap();
@@ -82,11 +82,11 @@ fn an_office_that_is_busy_lets_the_mail_server_keep_the_mail() {
     let said: Value = serde_json::from_slice(&busy.stderr).expect("JSON");
     assert_eq!((busy.status.code(), &said["error"]["kind"]), (Some(75), &"busy".into()), "{said}");
     assert_eq!(said["error"]["exit_code"], 75);
-    // What is wrong with the mail stays wrong.
+    // An invalid mail is refused for good.
     assert_eq!(pipe(&desk, &args, b"no mail").status.code(), Some(4));
     drop(held);
     std::fs::write(desk.office().parent().unwrap().join("poste.toml"), "half = [").unwrap();
-    assert_eq!(pipe(&desk, &args, MAIL.as_bytes()).status.code(), Some(75), "somebody is just writing it");
+    assert_eq!(pipe(&desk, &args, MAIL.as_bytes()).status.code(), Some(75), "poste.toml is just being written");
     std::fs::remove_file(desk.office().parent().unwrap().join("poste.toml")).unwrap();
     assert_eq!(taken_in(&desk, &["ingest", "email", "ops"], MAIL.as_bytes())["repeat"], false);
 }
@@ -130,7 +130,7 @@ fn a_text_is_known_by_the_key_it_is_given() {
     assert_eq!(taken_in(&desk, &args, b"Disk full\n95 %\n")["repeat"], true);
     assert_eq!(taken_in(&desk, &["ingest", "stdin", "ops"], b"Disk full\n")["number"], 2);
     assert_eq!(desk.json(&["read", "1", "--as", "ops"])["subject"], "Disk full");
-    // Nobody's own name vouches for what others wrote.
+    // Outside content cannot be stored under an agent's own name.
     let refused = pipe(&desk, &["ingest", "stdin", "ops", "--as", "ops"], b"x");
     assert_eq!(refused.status.code(), Some(4));
     let empty = pipe(&desk, &["ingest", "stdin", "ops"], b"");
@@ -142,14 +142,14 @@ fn nothing_is_taken_for_something_else() {
     let desk = Desk::new(&["ops", "dev"]);
     let stored = |args: &[&str], input: &[u8]| taken_in(&desk, args, input)["repeat"] == false;
     assert!(stored(&["ingest", "email", "ops"], MAIL.as_bytes()));
-    assert!(stored(&["ingest", "email", "dev"], MAIL.as_bytes()), "the same mail for somebody else");
+    assert!(stored(&["ingest", "email", "dev"], MAIL.as_bytes()), "the same mail for another recipient");
     assert!(!stored(&["ingest", "email", "dev"], MAIL.as_bytes()));
-    assert!(stored(&["ingest", "email", "ops"], MAIL.replace("2 %", "0 %").as_bytes()), "other words");
+    assert!(stored(&["ingest", "email", "ops"], MAIL.replace("2 %", "0 %").as_bytes()), "another body");
     assert_eq!((desk.pending("ops"), desk.pending("dev")), (2, 1));
     let nobody = pipe(&desk, &["ingest", "email", "nobody"], MAIL.as_bytes());
     assert_eq!(nobody.status.code(), Some(3), "{}", String::from_utf8_lossy(&nobody.stderr));
 
-    // Who may send anything must not stand in the way of what others send.
+    // Unsigned input must not block the mail of others by using its id first.
     let unsigned = |id: &str| stored(&["ingest", "webhook", "ops", "--unsigned", "--header", id], b"{\"title\":\"x\"}");
     assert!(unsigned("webhook-id: message-id 77@x"));
     assert!(stored(&["ingest", "email", "ops"], b"From: a@b\nMessage-ID: <77@x>\nSubject: y\n\nz"));
@@ -160,7 +160,7 @@ fn nothing_is_taken_for_something_else() {
     let signed = ["ingest", "webhook", "ops", "--secret-env", "HOOK", "--header", "webhook-id: evt-9"];
     assert!(stored(&[&signed[..], &["--header", &at, "--header", &signature]].concat(), b"{\"title\":\"real\"}"));
 
-    // No key is no key.
+    // An empty key is no key.
     assert!(unsigned("webhook-id: ") && unsigned("webhook-id: "));
     let empty = pipe(&desk, &["ingest", "stdin", "ops", "--key", ""], b"x");
     assert_eq!(empty.status.code(), Some(2), "{}", String::from_utf8_lossy(&empty.stderr));

@@ -1,4 +1,4 @@
-//! Many real processes on one office: nothing is lost, nobody is told "busy", one wins, everybody wakes.
+//! Many real processes on one office: nothing is lost, none fails as busy, one claim wins, every waiter wakes.
 
 mod archiving;
 mod backup;

@@ -1,4 +1,4 @@
-//! Two builders agree on an interface, each in processes of its own: proposed, changed, agreed, written down.
+//! Two builders, each with its own processes, propose, change and agree on an interface and write it to a context.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     desk.run(&create);
     desk.run(&["subscribe", "context.api-contracts", "--as", "lead"]);
 
-    // Builder 2 waits before anything is there, and is woken by the proposal.
+    // Builder 2 waits before there is any mail, and is woken by the proposal.
     let waiting = desk.spawn(&["wait", "--type", "interface_contract", "--json", "--as", "builder-2"]);
     let propose = [
         "send",
@@ -51,7 +51,7 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     desk.run(&["read", &answer, "--as", "builder-1"]);
     desk.run(&["ack", &answer, "--as", "builder-1"]);
 
-    // Builder 1 takes the change into a new proposal, which stands in the place of the first.
+    // Builder 1 puts the change into a new proposal, which replaces the first.
     let second = [&propose[..], &["--reply-to", &answer, "--payload", CHANGED, "--as", "builder-1"]].concat();
     let second = desk.json(&second)["number"].to_string();
     let too_old = desk.command(&["agree", &first, "--as", "builder-2"]).output().unwrap();
@@ -65,7 +65,7 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     assert_eq!(parties, ["builder-1", "builder-2"]);
     assert_eq!(agreed["written"][0], json!({"context": "api-contracts", "version": 2, "stands": true}));
 
-    // It stands in the context, with the agreement, and its readers have heard of it.
+    // It is in the context, with the agreement, and the context's subscribers are notified.
     let shown = desk.json(&["context", "show", "api-contracts"]);
     assert_eq!(shown["data"]["IUserService"], serde_json::from_str::<Value>(CHANGED).unwrap());
     assert_eq!(shown["history"][0]["agreement"].to_string(), second);
@@ -73,7 +73,7 @@ fn an_interface_is_proposed_changed_agreed_on_and_written_down() {
     let mirror = std::fs::read_to_string(desk.office().join("contexts/api-contracts.md")).unwrap();
     assert!(mirror.contains("Promise<User | null>") && mirror.contains("by builder-1, builder-2"), "{mirror}");
     assert_eq!(desk.pending("lead"), 1);
-    // Doing it again, from either side, changes nothing.
+    // Agreeing again, from either side, changes nothing.
     for who in ["builder-1", "builder-2"] {
         let again = desk.json(&["agree", &second, "--context", "api-contracts", "--as", who]);
         assert_eq!((&again["version"], again["written"].as_array().unwrap().len()), (&Value::Null, 1));

@@ -1,4 +1,4 @@
-//! Rules that tell people of mail, seen to by real processes, with real servers on the other end.
+//! Notification rules, processed by real processes and sent to real servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::common::{Desk, expect_success, until, without_inheritance};
 
-/// Nobody would write it by chance.
+/// A text that does not occur by chance.
 const SECRET: &str = "whsec_c2VjcmV0LW9mLXRoZS10ZXN0LTQ3MTE=";
 
-/// An office with these rules in this machine's own file, where nobody has to trust them.
+/// An office with these rules in this machine's own file, which needs no trust.
 fn desk(rules: &str) -> Desk {
     let desk = Desk::new(&["ops", "monitor"]);
     desk.run(&["register", "anna", "--kind", "human"]);
@@ -35,7 +35,7 @@ fn with_secrets(mut command: Command) -> Command {
     command
 }
 
-/// A watcher that is ended with the test, whatever becomes of it.
+/// A watcher that is killed when the test ends, even if it fails.
 struct Watching(Child);
 
 impl Watching {
@@ -48,7 +48,7 @@ impl Watching {
         let _ = self.0.wait();
     }
 
-    /// As somebody at the keyboard would.
+    /// Interrupts it, as Ctrl-C does, and returns what it printed.
     fn interrupt(mut self) -> Vec<Value> {
         let id = self.0.id().to_string();
         let asked = Command::new("kill").args(["-INT", &id]).status().expect("kill runs");
@@ -67,9 +67,9 @@ impl Drop for Watching {
     }
 }
 
-/// Rules begin with what is sent after somebody first saw to them.
+/// Waits until every rule has begun: a rule covers only mail sent after it was first processed.
 fn until_begun(desk: &Desk, rules: usize) {
-    until("every rule is known", || {
+    until("every rule to begin", || {
         let status = desk.json(&["watch", "status"]);
         let all = status["rules"].as_array().expect("rules");
         all.iter().filter(|rule| !rule["seen_to"].is_null()).count() == rules
@@ -86,7 +86,7 @@ fn number_of(received: &Received) -> u64 {
     body["data"]["message"]["number"].as_u64().expect("a number")
 }
 
-/// What a receiver sees that knows a key again: each message once, and never two keys for one.
+/// The messages a receiver sees that ignores repeated keys. No key stands for two messages.
 fn effective(taken: &[Received]) -> Vec<u64> {
     let mut keys: BTreeMap<String, u64> = BTreeMap::new();
     let mut order = Vec::new();
@@ -94,7 +94,7 @@ fn effective(taken: &[Received]) -> Vec<u64> {
         let (key, number) = (received.headers["idempotency-key"].clone(), number_of(received));
         match keys.insert(key.clone(), number) {
             None => order.push(number),
-            Some(before) => assert_eq!(before, number, "{key} is of one message"),
+            Some(before) => assert_eq!(before, number, "{key} stands for one message"),
         }
     }
     order
@@ -117,18 +117,18 @@ fn an_endpoint_that_fails_hangs_and_comes_back_gets_each_alert_once() {
     until_begun(&desk, 1);
     let mut sent = vec![alert(&desk, "one"), alert(&desk, "two")];
     desk.run(&["send", "ops", "No alert", "--as", "monitor"]);
-    until("it was refused thrice", || endpoint.received().len() >= 3);
+    until("three refusals", || endpoint.received().len() >= 3);
     endpoint.set(Mood::Hangs);
     sent.push(alert(&desk, "three"));
     let before = endpoint.received().len();
-    until("it hung", || endpoint.received().len() > before);
+    until("a request that hangs", || endpoint.received().len() > before);
     endpoint.set(Mood::TakesInSilence);
-    until("one was taken, and nobody was told so", || endpoint.taken().len() >= 2);
+    until("a request that was taken without an answer", || endpoint.taken().len() >= 2);
     endpoint.set(Mood::Takes);
     sent.push(alert(&desk, "four"));
-    until("every alert arrived", || effective(&endpoint.taken()).len() == sent.len());
-    assert_eq!(effective(&endpoint.taken()), sent, "in their order");
-    until("nothing is under way", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    until("every alert to arrive", || effective(&endpoint.taken()).len() == sent.len());
+    assert_eq!(effective(&endpoint.taken()), sent, "in order");
+    until("every rule to be released", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     let lines = watching.interrupt();
     assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "the server answered with HTTP 503"));
     assert!(lines.iter().any(|line| line["what"] == "failed" && line["why"] == "the server did not answer in time"));
@@ -158,19 +158,19 @@ fn watchers_that_are_killed_beside_each_other_lose_nothing() {
         let one = rng.below(2);
         watching[one].take().expect("it runs").kill();
         if round % 4 == 1 {
-            // Nobody watches for a while; then somebody catches up.
+            // For a while there is no watcher; then a new one catches up.
             watching[1 - one].take().expect("it runs").kill();
             sent.push(alert(&desk, &format!("round {round}, while nobody watches")));
             watching[1 - one] = Some(Watching::start(&desk));
         }
         watching[one] = Some(Watching::start(&desk));
     }
-    until("every alert arrived", || effective(&endpoint.taken()).len() == sent.len());
+    until("every alert to arrive", || effective(&endpoint.taken()).len() == sent.len());
     let arrived: BTreeSet<u64> = effective(&endpoint.taken()).into_iter().collect();
     assert_eq!(arrived, sent.iter().copied().collect());
-    // Only who died between telling and writing it down leaves somebody to tell it again.
+    // A message is sent twice only if a watcher died between sending and recording it.
     let twice = endpoint.taken().len() - sent.len();
-    assert!(twice <= KILLS, "{twice} were told twice by {KILLS} kills");
+    assert!(twice <= KILLS, "{twice} were sent twice after {KILLS} kills");
     drop(watching);
     desk.verify();
 }
@@ -182,8 +182,8 @@ fn two_watchers_side_by_side_tell_each_alert_once() {
     let watching = [Watching::start(&desk), Watching::start(&desk), Watching::start(&desk)];
     until_begun(&desk, 1);
     let sent: Vec<u64> = (0..20).map(|round| alert(&desk, &format!("alert {round}"))).collect();
-    until("every alert arrived", || endpoint.taken().len() >= sent.len());
-    until("nothing is under way", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    until("every alert to arrive", || endpoint.taken().len() >= sent.len());
+    until("every rule to be released", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     let lines: Vec<Value> = watching.into_iter().flat_map(Watching::interrupt).collect();
     assert_eq!(endpoint.taken().iter().map(number_of).collect::<Vec<_>>(), sent, "each once, and in order");
     assert_eq!(lines.iter().filter(|line| line["what"] == "told").count(), sent.len());
@@ -209,9 +209,9 @@ fn what_cannot_be_told_is_a_dead_letter_and_somebody_is_alerted() {
     assert_eq!(numbers, [first, second]);
     assert_eq!(dead["letters"][0]["attempts"], 2);
     assert!(dead["letters"][0]["error"].as_str().unwrap().starts_with("the server answered with HTTP 500"), "{dead}");
-    assert_eq!(desk.pending("anna"), 1, "one alert for a row of them");
+    assert_eq!(desk.pending("anna"), 1, "one alert for consecutive failures");
     once(true);
-    // The other rule tells of the alert, the broken one does not tell of itself.
+    // The other rule notifies of the alert, the broken one does not notify of itself.
     let told: Vec<u64> = fine.taken().iter().map(number_of).collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert_eq!(broken.received().len(), 4);
@@ -222,7 +222,7 @@ fn what_cannot_be_told_is_a_dead_letter_and_somebody_is_alerted() {
     assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()));
     let keys: BTreeSet<String> =
         broken.received().iter().map(|received| received.headers["idempotency-key"].clone()).collect();
-    assert_eq!(keys.len(), 2, "tried again, it has the key it had");
+    assert_eq!(keys.len(), 2, "a retry keeps its key");
     desk.verify();
 }
 
@@ -266,12 +266,12 @@ fn chats_get_plain_text_and_nobody_gets_a_secret() {
     assert_eq!(bodies["/services/slack-secret-4711"]["mrkdwn"], false);
     for secret in ["telegram-token-4711", "slack-secret-4711"] {
         assert!(!said.contains(secret), "{said}");
-        assert!(!found_in(&desk, secret), "{secret} stands in a file of the office");
+        assert!(!found_in(&desk, secret), "{secret} is in a file of the office");
     }
     assert!(said.contains("HTTP 401"), "{said}");
 }
 
-/// Whether these bytes stand in any file of the office.
+/// Whether any file of the office contains this text.
 fn found_in(desk: &Desk, text: &str) -> bool {
     let searched = Command::new("grep").args(["-rqF", "--", text]).arg(desk.office()).status().expect("grep runs");
     searched.success()
@@ -311,7 +311,7 @@ fn a_mail_arrives_with_a_name_of_its_own() {
     assert!(!found_in(&desk, "pass-4711"));
 }
 
-/// A mail that is piped in, as a mail server does.
+/// Pipes a mail in, as a mail server does.
 fn taken_in(desk: &Desk, mail: &str) -> Value {
     use std::io::Write as _;
     let mut child =
@@ -334,7 +334,7 @@ fn what_a_rule_mails_to_its_own_office_rings_once() {
     let watching = Watching::start(&desk);
     until_begun(&desk, 1);
     alert(&desk, "one");
-    until("it is mailed", || sink.mails().len() == 1);
+    until("the first mail", || sink.mails().len() == 1);
     let mail = sink.mails()[0].text.clone();
     let id = mail_of(&mail)["message-id"].clone();
     let away = format!(
@@ -349,14 +349,14 @@ fn what_a_rule_mails_to_its_own_office_rings_once() {
         assert_eq!((&answer["echo"], &answer["number"]), (&true.into(), &Value::Null), "{caused}");
     }
     assert_eq!(desk.pending("ops"), 1);
-    // That it did not arrive is news, and no alert that would be mailed again.
+    // A returned mail is stored, but not as an alert, which would be mailed again.
     let back = taken_in(&desk, &returned);
     let back = desk.json(&["read", &back["number"].to_string(), "--as", "ops"]);
     assert_eq!((&back["type"], &back["subject"]), (&"message".into(), &"Undelivered".into()), "{back}");
-    // A person's answer is news, and so is what another office sends.
+    // A person's answer is stored, and so is the mail of another office.
     let answered = away.replace("Auto-Submitted: auto-replied\n", "").replace("<a@b>", "<h@b>");
     assert_eq!(taken_in(&desk, &answered)["echo"], false);
-    until("that is mailed too", || sink.mails().len() == 2);
+    until("the second mail", || sink.mails().len() == 2);
     let other = self::desk("");
     assert_eq!(taken_in(&other, &mail)["echo"], false);
     watching.interrupt();
@@ -402,7 +402,7 @@ fn a_rule_stops_at_so_many_messages_within_a_minute() {
         alert(&desk, &format!("alert {nth}"));
     }
     let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
-    until("three are told", || told() == 3);
+    until("three notifications", || told() == 3);
     std::thread::sleep(Duration::from_millis(500));
     let lines = watching.interrupt();
     assert_eq!(told(), 3);
@@ -410,7 +410,7 @@ fn a_rule_stops_at_so_many_messages_within_a_minute() {
         lines.iter().filter(|line| line["what"] == "problem").filter_map(|line| line["why"].as_str()).collect();
     assert_eq!(problems.len(), 1, "{lines:?}");
     assert!(problems[0].starts_with("reported 3 messages within a minute and pauses for"), "{problems:?}");
-    // Nothing is lost: whoever comes next goes on.
+    // Nothing is lost: the next watcher continues.
     desk.run(&["watch", "--once"]);
     assert_eq!(told(), 5);
 }
@@ -427,19 +427,19 @@ fn rules_that_all_fail_have_no_dead_letters_about_each_other() {
     let letters = || desk.json(&["watch", "dead"])["letters"].as_array().expect("letters").len();
     let settle = || {
         std::thread::sleep(Duration::from_secs(2));
-        until("nothing is under way", || {
+        until("every rule to be released", || {
             let status = desk.json(&["watch", "status"]);
             status["rules"].as_array().expect("rules").iter().all(|rule| rule["seen_to"]["holder"].is_null())
         });
     };
     alert(&desk, "one");
-    until("each gave up", || letters() >= RULES);
+    until("each rule to give up", || letters() >= RULES);
     settle();
     assert_eq!((letters(), desk.pending("anna")), (RULES, RULES as u64), "{}", desk.json(&["watch", "dead"]));
     alert(&desk, "two");
-    until("each gave up again", || letters() >= 2 * RULES);
+    until("each rule to give up again", || letters() >= 2 * RULES);
     settle();
-    assert_eq!((letters(), desk.pending("anna")), (2 * RULES, RULES as u64), "each goes on failing");
+    assert_eq!((letters(), desk.pending("anna")), (2 * RULES, RULES as u64), "no alert while each keeps failing");
     watching.interrupt();
 }
 
@@ -470,17 +470,17 @@ fn what_comes_with_a_repository_reaches_out_only_when_it_is_trusted() {
     assert!(!desk.folder.path().join("told.json").exists());
     let lines = std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).expect("a file of lines");
     assert_eq!(lines.lines().count(), 1);
-    assert!(!lines.contains("before anybody"), "words would outlive their redaction there: {lines}");
+    assert!(!lines.contains("before anybody"), "content would outlive its redaction there: {lines}");
     desk.run(&["trust", "--yes", "--as", "anna"]);
     let begun = once();
-    assert!(begun.contains("\"begun\"") && begun.contains("since = "), "what was sent before is not told: {begun}");
+    assert!(begun.contains("\"begun\"") && begun.contains("since = "), "earlier mail causes no notification: {begun}");
     let second = alert(&desk, "after that");
     assert!(second > first);
     once();
     let told: Value = serde_json::from_slice(&std::fs::read(desk.folder.path().join("told.json")).unwrap()).unwrap();
     assert_eq!(told["message"]["number"], second);
     let key = std::fs::read_to_string(desk.folder.path().join("key.txt")).unwrap();
-    assert_eq!(key.trim(), format!("{} {second}", told["idempotency_key"].as_str().unwrap()), "and no secret");
+    assert_eq!(key.trim(), format!("{} {second}", told["idempotency_key"].as_str().unwrap()), "without the secret");
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn a_desktop_is_told_by_its_own_program() {
     assert!(shown.contains("&lt;b&gt;low&lt;/b&gt; &amp; more"), "{shown}");
 }
 
-/// Asks a process to end, and says how it did. Whoever does not end is ended by the test's own time.
+/// Sends a process this signal and returns its exit code.
 fn end(child: &mut Child, signal: &str) -> Option<i32> {
     let asked = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
     assert!(asked.success());
@@ -526,28 +526,28 @@ fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
     let mut dispatching = Watching(command.env("PATH", "/usr/bin:/bin").spawn().expect("the program starts"));
     until_begun(&desk, 1);
     alert(&desk, "one");
-    until("it was told", || in_folder("told.txt").exists());
+    until("the first notification", || in_folder("told.txt").exists());
     desk.run(&["send", "slow", "Work", "--type", "directive", "--as", "monitor"]);
-    until("the agent runs", || in_folder("begun.txt").exists());
+    until("the agent to run", || in_folder("begun.txt").exists());
     assert_eq!(end(&mut dispatching.0, "-TERM"), Some(0));
-    assert!(in_folder("ended.txt").exists(), "it waited for what runs");
+    assert!(in_folder("ended.txt").exists(), "the dispatcher waited for the run");
 
     std::fs::write(desk.office().join("local.toml"), quick + &rule("long", "touch long.txt; sleep 100"))
         .expect("a file");
     let mut watching = Watching::start(&desk);
     until_begun(&desk, 2);
     alert(&desk, "two");
-    until("a command is under way", || in_folder("long.txt").exists());
+    until("a command to run", || in_folder("long.txt").exists());
     let started = std::time::Instant::now();
     assert_eq!(end(&mut watching.0, "-TERM"), Some(0));
-    assert!(started.elapsed() < Duration::from_secs(60), "nobody waits for the command");
+    assert!(started.elapsed() < Duration::from_secs(60), "the watcher does not wait for the command");
     let status = desk.json(&["watch", "status"]);
     let rules = status["rules"].as_array().expect("rules");
     assert!(rules.iter().all(|rule| rule["seen_to"]["holder"].is_null()), "{status}");
-    assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()), "it is told by whoever comes next");
+    assert_eq!(desk.json(&["watch", "dead"])["letters"], Value::Array(Vec::new()), "the next watcher sends it");
 }
 
-/// A server that repeats the address it was asked for, as it came and in another way of writing it.
+/// A server that repeats the requested path, as received and with escapes.
 fn echoing_server() -> String {
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -589,7 +589,7 @@ fn a_server_that_repeats_the_address_tells_nobody_the_secret_in_it() {
     assert!(said.contains("HTTP 404"), "{said}");
     for secret in ["slack-secret-4711", "slack%2Dsecret%2D4711", "telegram-token-4711", "telegram%2Dtoken%2D4711"] {
         assert!(!said.contains(secret), "{said}");
-        assert!(!found_in(&desk, secret), "{secret} stands in a file of the office");
+        assert!(!found_in(&desk, secret), "{secret} is in a file of the office");
     }
 }
 
@@ -617,7 +617,7 @@ fn a_file_of_this_machine_that_came_with_a_repository_runs_nothing() {
             assert!(said.contains("git tracks it"), "{args:?}: {said}");
         }
         assert!(!ran.exists());
-        // Its own again, once a person took it out of what comes with the repository.
+        // This machine's own again, once git does not track it any more.
         git(folder, &["rm", "-q", "--cached", ".poste/local.toml"]);
         desk.run(&["watch", "--once"]);
         assert!(ran.exists());
@@ -636,9 +636,9 @@ fn a_rule_does_not_tell_of_what_its_own_command_sent() {
     let watching = Watching::start(&desk);
     until_begun(&desk, 1);
     alert(&desk, "one");
-    until("its command sent something", || desk.pending("ops") == 2);
+    until("the command to send a message", || desk.pending("ops") == 2);
     alert(&desk, "two");
-    until("it sent something once more", || desk.pending("ops") == 4);
+    until("the command to send another message", || desk.pending("ops") == 4);
     std::thread::sleep(Duration::from_millis(300));
     let lines = watching.interrupt();
     assert_eq!(lines.iter().filter(|line| line["what"] == "told").count(), 2, "{lines:?}");
@@ -659,16 +659,16 @@ fn a_rule_that_is_mended_or_removed_is_no_longer_told_as_it_was() {
     let watching = Watching::start(&desk);
     until_begun(&desk, 1);
     let sent = [alert(&desk, "one"), alert(&desk, "two"), alert(&desk, "three")];
-    until("it fails", || desk.folder.path().join("failed.txt").exists());
+    until("a failure", || desk.folder.path().join("failed.txt").exists());
     write(&rule("echo $POSTE_NUMBER >> told.txt"));
-    until("the mended rule told them all", || lines_of("told.txt").lines().count() == sent.len());
+    until("the fixed rule to send them all", || lines_of("told.txt").lines().count() == sent.len());
     write(&rule("echo x >> tries.txt; exit 1"));
-    until("it is tried", || {
+    until("an attempt", || {
         alert(&desk, "four");
         !lines_of("tries.txt").is_empty()
     });
     write("");
-    until("nobody sees to it", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    until("the rule's release", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     let tries = lines_of("tries.txt");
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(lines_of("tries.txt"), tries);
@@ -685,15 +685,15 @@ fn a_dispatcher_sees_to_rules_that_come_later_and_goes_on_after_a_refusal() {
     until_begun(&desk, 1);
     let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
     alert(&desk, "one");
-    until("it is told", || told() == 1);
+    until("the notification", || told() == 1);
     // A rule that is still held when its holder retires waits for the end of that lease.
-    until("it lets go", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
+    until("the rule to be released", || desk.json(&["watch", "status"])["rules"][0]["seen_to"]["holder"].is_null());
     desk.run(&["retire", "dispatcher", "--as", "anna"]);
     alert(&desk, "two");
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(told(), 1, "whoever is retired writes nothing");
+    assert_eq!(told(), 1, "a retired agent writes nothing");
     desk.run(&["register", "dispatcher", "--kind", "service", "--update"]);
-    until("it goes on", || told() == 2);
+    until("the dispatcher to continue", || told() == 2);
     drop(dispatching);
 }
 
@@ -713,12 +713,12 @@ fn an_old_dead_letter_silences_nobody() {
     fail(2);
     assert_eq!(desk.pending("anna"), 1);
     fail(1);
-    assert_eq!(desk.pending("anna"), 1, "it goes on failing");
+    assert_eq!(desk.pending("anna"), 1, "it keeps failing, without another alert");
     endpoint.set(Mood::Takes);
     alert(&desk, "told");
     once();
     fail(2);
-    assert_eq!(desk.pending("anna"), 2, "it failed anew");
+    assert_eq!(desk.pending("anna"), 2, "a new failure after a success");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn fifty_processes_race_for_one_claim_and_one_wins() {
         for loser in outputs.iter().filter(|output| !output.status.success()) {
             let talk = String::from_utf8_lossy(&loser.stderr);
             assert_eq!(loser.status.code(), Some(5), "{talk}");
-            assert!(talk.contains("is held by racer-"), "the loser is told who has it: {talk}");
+            assert!(talk.contains("is held by racer-"), "the error names the holder: {talk}");
         }
     }
     desk.verify();

@@ -1,4 +1,4 @@
-//! After a redaction no file of the office folder has the words.
+//! After a redaction no file of the office folder contains the erased text.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use crate::common::{Desk, expect_success, finish, until_all_wait};
 
 const SECRET: &str = "hunter2-is-the-password";
 
-/// Every file below a folder that holds the words.
+/// Every file below a folder that contains the text.
 fn files_with(folder: &Path, words: &str, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
         if path.is_dir() {
             files_with(&path, words, found);
-        // The pipe of a waiter keeps nothing, and reading it would wait for the next ring.
+        // A waiter's FIFO stores nothing, and reading it would block until the next ring.
         } else if path.is_file() && contains(&std::fs::read(&path).unwrap(), words.as_bytes()) {
             found.push(path.file_name().unwrap().to_string_lossy().into_owned());
         }
@@ -29,7 +29,7 @@ fn found(desk: &Desk) -> Vec<String> {
     found
 }
 
-/// An office with some mail around, so that pages are shared, split and freed.
+/// An office with other mail, so that database pages are shared, split and freed.
 fn busy_desk() -> Desk {
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["register", "anna", "--kind", "human"]);
@@ -51,7 +51,7 @@ fn send_large(desk: &Desk, subject: &str) {
 }
 
 fn redact(desk: &Desk, number: &str) {
-    assert_ne!(found(desk), Vec::<String>::new(), "the search finds it while it is there");
+    assert_ne!(found(desk), Vec::<String>::new(), "the text is found before the redaction");
     desk.run(&["redact", number, "--results", "--reason", "a password", "--as", "anna"]);
     assert_eq!(found(desk), Vec::<String>::new());
     desk.verify();
@@ -77,7 +77,7 @@ fn a_failure_and_its_notice_are_erased() {
     let desk = busy_desk();
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
     desk.run(&["fail", "201", "--reason", SECRET, "--as", "coder"]);
-    // The notice quotes the reason; it has no words of its own.
+    // The notice quotes the reason and stores no copy of it.
     assert!(desk.run(&["read", "202", "--as", "lead"]).contains(SECRET));
     redact(&desk, "201");
     assert!(!desk.run(&["read", "202", "--as", "lead"]).contains(SECRET));
@@ -117,7 +117,7 @@ fn an_archived_message_is_erased_with_all_that_was_said_of_it() {
     let files = found(&desk);
     assert!(
         files.iter().any(|file| file.ends_with(".jsonl")),
-        "in the archive, besides blob and free pages: {files:?}"
+        "there is no archive file among those with the text: {files:?}"
     );
     desk.run(&["redact", "202", "--results", "--reason", "a password", "--as", "anna"]);
     assert!(!desk.run(&["read", "202"]).contains(SECRET));
@@ -125,7 +125,7 @@ fn an_archived_message_is_erased_with_all_that_was_said_of_it() {
     redact(&desk, "201");
 }
 
-/// A process that looks on the old pages is waited for; then they are gone.
+/// Redaction waits for a process that reads old pages, then erases them.
 #[test]
 fn a_waiter_does_not_keep_the_words_alive() {
     let desk = busy_desk();

@@ -1,4 +1,4 @@
-//! Reserving from many processes: one wins, and who waits is woken.
+//! Reserving from many processes: one wins, and waiters are woken.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Supervisors with real programs, most of them hostile: nobody is left, nothing is lost, and nobody works beside another.
+//! Supervisors with real programs, most of them hostile: no process is left, nothing is lost, no message has two runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::common::{Desk, SOON, until, without_inheritance};
 
-/// An office with a lead and a worker that is run by one of the programs of the test kit.
+/// An office with a lead and a worker whose program is one of the test kit's.
 pub(crate) struct Stage {
     pub desk: Desk,
 }
@@ -37,13 +37,13 @@ impl Stage {
         Self { desk }
     }
 
-    /// A question for the worker.
+    /// Sends a question to the worker.
     pub(crate) fn ask(&self) -> String {
         let sent = self.desk.json(&["send", "worker", "A question", "How many?", "--type", "question", "--as", "lead"]);
         sent["number"].to_string()
     }
 
-    /// Also configures another one, which shares the role of the worker.
+    /// Also configures another agent with the role of the worker.
     pub(crate) fn with(self, name: &str, config: &str) -> Self {
         let local = self.desk.office().join("local.toml");
         let more = format!("[agent.{name}]\n{config}\nenvironment = [\"AGENT_*\"]\n");
@@ -57,7 +57,7 @@ impl Stage {
         self
     }
 
-    /// The project is a repository whose first commit has `poste.toml`.
+    /// Makes the project a repository whose first commit has `poste.toml`.
     pub(crate) fn in_git(self) -> Self {
         for words in [&["init", "-q"][..], &["add", "poste.toml"], &["commit", "-qm", "first"]] {
             let mut git = without_inheritance(Command::new("git"), self.desk.folder.path());
@@ -86,7 +86,7 @@ impl Stage {
         self.supervisor(numbers).output().expect("it runs")
     }
 
-    /// Runs it and expects that it recorded an end.
+    /// Runs a supervisor, expects success and returns the delivery.
     pub(crate) fn ran(&self, number: &str) -> Value {
         let output = self.run(&[number]);
         assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
@@ -124,7 +124,7 @@ impl Stage {
         entries.map(|entry| entry.path()).filter(|path| path.join("run.json").exists()).collect()
     }
 
-    /// How the newest run ended, as its folder says.
+    /// How the only run ended, according to its folder.
     pub(crate) fn end(&self) -> Value {
         let ends: Vec<Value> = self
             .run_folders()
@@ -136,7 +136,7 @@ impl Stage {
         ends[0].clone()
     }
 
-    /// Nobody is left of any run of this office.
+    /// Checks that no process of any run of this office is left.
     pub(crate) fn expect_nobody(&self) {
         let office = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
         let left: Vec<u32> = processes()
@@ -181,10 +181,10 @@ fn an_answer_goes_to_who_asked_and_ends_the_work() {
     let folder = &stage.run_folders()[0];
     let prompt = fs::read_to_string(folder.join("prompt.md")).unwrap();
     assert!(prompt.contains("<poste-message-") && prompt.contains("How many?"), "{prompt}");
-    // Somebody was faster.
+    // A second supervisor comes too late.
     let again = stage.run(&[&number]);
     assert_eq!(again.status.code(), Some(75), "{}", String::from_utf8_lossy(&again.stderr));
-    assert_eq!(stage.run_folders().len(), 1, "what was not taken leaves no folder");
+    assert_eq!(stage.run_folders().len(), 1, "a run that claimed nothing leaves no folder");
     stage.expect_nobody();
     stage.desk.verify();
 }
@@ -260,7 +260,7 @@ fn an_end_without_an_answer_is_no_answer() {
     assert_eq!(stage.ran(&number)["state"], "pending");
     let history = stage.delivery(&number)["history"].to_string();
     assert!(history.contains("it ended without an answer"), "{history}");
-    // The second try was the last one, by the agent's own measure.
+    // The second attempt is the last one, by the agent's own limit.
     assert_eq!(stage.ran(&number)["state"], "failed");
 }
 
@@ -274,7 +274,7 @@ fn a_crash_each_time_ends_dead_and_its_sender_is_told() {
     assert_eq!(stage.ran(&number)["state"], "dead");
     let history = stage.delivery(&number)["history"].to_string();
     assert!(history.contains("signal 11"), "{history}");
-    assert!(stage.desk.pending("lead") > 0, "it is told");
+    assert!(stage.desk.pending("lead") > 0, "the sender is notified");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn the_agents_own_backoff_holds() {
     let stage = Stage::new("silent.sh", "backoff = \"1h\"");
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "pending");
-    assert_eq!(stage.run(&[&number]).status.code(), Some(75), "it is not time yet");
+    assert_eq!(stage.run(&[&number]).status.code(), Some(75), "the retry is not due yet");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn asked_to_stop_it_ends_the_program_and_gives_the_message_back() {
     let stage = Stage::new("hangs.sh", "grace = \"1s\"");
     let number = stage.ask();
     let child = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the program", || !stage.pids().is_empty());
+    until("the program to start", || !stage.pids().is_empty());
     assert_eq!(stage.state(&number), "claimed");
     kill(&child, Signal::TERM);
     assert!(child.wait_with_output().unwrap().status.success());
@@ -347,7 +347,7 @@ fn when_a_person_ends_the_message_the_program_is_ended() {
     let stage = Stage::new("ignores-term.sh", "grace = \"5m\"");
     let number = stage.ask();
     let child = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the program", || stage.pids().len() == 2);
+    until("the program to start", || stage.pids().len() == 2);
     stage.desk.run(&["done", &number, "--summary", "I did it", "--as", "worker"]);
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(stage.end()["how"], "lease_lost");
@@ -372,11 +372,11 @@ fn while_the_office_cannot_be_written_the_answer_waits() {
     let number = stage.ask();
     let child = stage.supervisor(&[&number]).spawn().unwrap();
     let started = stage.desk.folder.path().join("started");
-    until("the program", || started.exists());
+    until("the program to start", || started.exists());
     let lock = fs::OpenOptions::new().write(true).open(stage.desk.office().join("write.lock")).unwrap();
     lock.lock().unwrap();
     std::thread::sleep(Duration::from_secs(5));
-    assert!(is_there(child.id()), "it does not give up");
+    assert!(is_there(child.id()), "the supervisor gave up");
     lock.unlock().unwrap();
     drop(lock);
     assert!(child.wait_with_output().unwrap().status.success());
@@ -445,9 +445,9 @@ fn a_secret_in_what_it_printed_is_not_recorded() {
         bytes.iter().any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
     };
     assert!(has("it ended with exit code 3"), "the end is recorded");
-    assert!(!has(key), "it is in the log");
+    assert!(!has(key), "the key is in the log");
     let folder = stage.run_folders().remove(0);
-    assert!(fs::read_to_string(folder.join("output")).unwrap().contains(key), "who may look into the folder sees it");
+    assert!(fs::read_to_string(folder.join("output")).unwrap().contains(key), "the run folder keeps all output");
 }
 
 #[test]
@@ -474,7 +474,7 @@ fn a_subagent_has_a_name_of_its_own_that_goes_with_it() {
     let stage = Stage::running("run = [\"/bin/sh\", \"-c\", \"poste whoami --json\"]\nmode = \"subagent\"");
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
-    let who: Value = serde_json::from_str(stage.answers()[0]["body"].as_str().unwrap()).expect("it said who it was");
+    let who: Value = serde_json::from_str(stage.answers()[0]["body"].as_str().unwrap()).expect("the output of whoami");
     let name = who["name"].as_str().unwrap_or_default().to_owned();
     assert!(name.starts_with("worker-"), "{who}");
     let agents = stage.desk.json(&["agents", "--all"]).to_string();
@@ -514,11 +514,11 @@ fn a_supervisor_that_is_killed_at_any_moment_leaves_nobody_and_loses_nothing() {
     for round in 0..rounds {
         let number = stage.ask();
         let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.05").spawn().unwrap();
-        // From before the claim to after the answer.
+        // Killed at moments from before the claim to after the answer.
         std::thread::sleep(Duration::from_millis(round * 9));
         kill(&child, Signal::KILL);
         child.wait().unwrap();
-        // The next one looks after what the last one left, before it begins.
+        // The next one sweeps what the last one left before it begins.
         let mut tries = 0;
         while stage.state(&number) != "done" {
             let output = stage.supervisor(&[&number]).env("AGENT_PAUSE", "0.05").output().unwrap();
@@ -544,18 +544,18 @@ fn a_stopped_supervisor_that_lost_its_lease_is_ended_with_its_program() {
         .unwrap();
     let number = stage.ask();
     let mut child = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the program", || !stage.pids().is_empty());
+    until("the program to start", || !stage.pids().is_empty());
     kill(&child, Signal::STOP);
-    until("the end of the lease", || stage.state(&number) == "pending");
-    // It sweeps; the run that is not over yet keeps it from starting one of its own, or it starts one.
+    until("the lease to end", || stage.state(&number) == "pending");
+    // It sweeps, and starts its own run only if the first one has ended.
     let mut next = stage.supervisor(&[&number]).spawn().unwrap();
     child.wait().unwrap();
     let first = stage.pids()[0];
-    until("the end of the first program", || !is_there(first));
+    until("the first program to end", || !is_there(first));
     kill(&next, Signal::TERM);
     next.wait().unwrap();
     let mut last = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the next program", || stage.pids().len() >= 2);
+    until("the next program to start", || stage.pids().len() >= 2);
     kill(&last, Signal::TERM);
     last.wait().unwrap();
     stage.expect_nobody();
@@ -570,7 +570,6 @@ fn open_at(path: PathBuf) -> Office {
     place.open().expect("the office opens")
 }
 
-/// A run whose supervisor was killed, and that left somebody behind who got away.
 #[test]
 fn an_end_that_is_refused_does_not_cost_the_answer() {
     let stage = Stage::running(
@@ -578,9 +577,9 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
     );
     let number = stage.ask();
     let child = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the program", || stage.file("begun").exists());
+    until("the program to start", || stage.file("begun").exists());
     let run = stage.desk.json(&["dispatch", "runs"])["runs"][0]["run"].as_str().unwrap().to_owned();
-    // As if somebody had taken it for dead.
+    // As if another process had taken it for dead.
     let mut office = open(&stage);
     let end = RunEnd { run: run.parse().unwrap(), how: RunOutcome::Lost, code: None, took_ms: 1, cost_micros: None };
     let proposal = Proposal {
@@ -599,21 +598,22 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
     assert_eq!(stage.state(&number), "done");
     assert_eq!(stage.answers().len(), 1);
     let runs = stage.desk.json(&["dispatch", "runs"])["runs"].clone();
-    assert_eq!((runs.as_array().unwrap().len(), &runs[0]["how"]), (1, &"lost".into()), "it has one end: the first");
+    assert_eq!((runs.as_array().unwrap().len(), &runs[0]["how"]), (1, &"lost".into()), "the run keeps its first end");
     stage.expect_nobody();
     stage.desk.verify();
 }
 
+/// Kills the supervisor of a run that has a detached process: the message, and that process.
 fn killed(stage: &Stage) -> (String, u32) {
     let number = stage.ask();
     let mut child = stage.supervisor(&[&number]).env("AGENT_PAUSE", "60").spawn().unwrap();
     let begun = stage.desk.folder.path().join("begun");
-    until("the program", || fs::read_to_string(&begun).is_ok_and(|text| !text.is_empty()));
+    until("the program to start", || fs::read_to_string(&begun).is_ok_and(|text| !text.is_empty()));
     let run = stage.run_folders()[0].file_name().unwrap().to_str().unwrap().to_owned();
     let mark = poste_dispatch::run::mark(open(stage).machine().unwrap(), &run.parse().unwrap());
     let away = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\x00600"));
     let mut found = None;
-    until("who got away", || {
+    until("the detached process", || {
         found = poste_run::with_mark(&mark).into_iter().find(away);
         found.is_some()
     });
@@ -626,7 +626,7 @@ fn killed(stage: &Stage) -> (String, u32) {
 fn a_dead_run_is_swept_once_however_many_sweep() {
     let stage = Stage::new("alone.sh", "");
     let (number, away) = killed(&stage);
-    assert!(is_there(away), "nobody has swept yet");
+    assert!(is_there(away), "it is not swept yet");
     assert_eq!(stage.state(&number), "claimed");
     let lost: Vec<usize> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
@@ -674,7 +674,7 @@ fn a_copied_office_leaves_the_runs_of_the_original_alone() {
         .policy("lease = \"4s\"\nretry_delay = \"0s\"");
     let number = stage.ask();
     let child = stage.supervisor(&[&number]).spawn().unwrap();
-    until("the program", || stage.file("begun").exists());
+    until("the program to start", || stage.file("begun").exists());
     fs::create_dir(stage.file("copy")).unwrap();
     let copied = Command::new("cp").arg("-R").arg(stage.desk.office()).arg(stage.file("copy")).status().unwrap();
     assert!(copied.success());
@@ -685,8 +685,8 @@ fn a_copied_office_leaves_the_runs_of_the_original_alone() {
     let stop = stage.desk.command(&["dispatch", "stop", &run, "--office", path.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8_lossy(&stop.stderr).into_owned();
     assert!(!stop.status.success() && said.contains("stop it there"), "{said}");
-    // In the copy nobody keeps its lease, and a run that lost its message is over.
-    until("the end of the run in the copy", || {
+    // In the copy its lease is not extended, and a run that lost its message has ended.
+    until("the run to end in the copy", || {
         copy.settle().unwrap();
         run::sweep(&mut copy, None).unwrap();
         views::all_running(copy.store()).unwrap().is_empty()
@@ -712,10 +712,10 @@ fn an_agent_started_from_within_a_run_outlives_it() {
     fs::write(stage.desk.folder.path().join("next"), &next).unwrap();
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
-    assert_eq!(stage.state(&next), "claimed", "it goes on by itself");
+    assert_eq!(stage.state(&next), "claimed", "the second run continues on its own");
     fs::write(stage.file("go"), "").unwrap();
     until("the second answer", || stage.state(&next) == "done");
-    until("the end of both", || {
+    until("both runs to end", || {
         processes().all(|pid| {
             !environment_of(pid).contains("POSTE_SUPERVISES")
                 || !environment_of(pid).contains(&*stage.desk.folder.path().to_string_lossy())
@@ -752,8 +752,8 @@ fn what_is_redacted_is_erased_from_the_folders_of_runs_too() {
     assert!(stage.run_folders().iter().all(all_there));
     stage.desk.run(&["redact", &number, "--reason", "private", "--as", "lead"]);
     assert_eq!(stage.run_folders().iter().filter(|folder| texts(folder) == [false; 3]).count(), 1);
-    assert_eq!(stage.run_folders().iter().filter(|folder| all_there(folder)).count(), 1, "the other one stays");
-    // What a run said, by the run that said it.
+    assert_eq!(stage.run_folders().iter().filter(|folder| all_there(folder)).count(), 1, "the other run is not erased");
+    // Redacting an answer erases the run that gave it.
     let answer = stage.answers().iter().map(|answer| answer["number"].as_u64().unwrap()).max().unwrap();
     stage.desk.run(&["redact", &answer.to_string(), "--reason", "private", "--as", "worker"]);
     assert!(stage.run_folders().iter().all(|folder| texts(folder) == [false; 3]));
@@ -774,7 +774,7 @@ fn an_answer_with_a_secret_is_not_sent() {
 
 #[test]
 fn a_conversation_goes_on_its_cost_is_recorded_and_one_that_is_gone_is_begun_anew() {
-    // As Claude Code answers; it was told which conversation to go on with.
+    // Answers like Claude Code; its argument names the conversation to resume.
     let script = r#"#!/bin/sh
 [ "$2" = lost ] && { echo 'No conversation found with session ID' >&2; exit 1; }
 printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total_cost_usd":0.25}' "${2:-none}" "$(cat next)"
@@ -800,8 +800,8 @@ printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total
     assert_eq!(answer("first").2.unwrap(), "none");
     assert_eq!(answer("lost").2.unwrap(), "first");
     let (number, state, _) = answer("x");
-    assert_eq!(state, "pending", "it is not known any more");
-    assert_eq!(stage.ran(&number)["state"], "done", "so the next one begins anew");
+    assert_eq!(state, "pending", "the conversation does not exist any more");
+    assert_eq!(stage.ran(&number)["state"], "done", "so the next run begins a new one");
     let newest = open(&stage).store().tables().unwrap().newest_runs(1).unwrap().remove(0);
     assert_eq!(newest.end.unwrap().cost_micros, Some(250_000));
 }

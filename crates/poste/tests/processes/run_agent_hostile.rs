@@ -1,5 +1,5 @@
-//! Supervisors against programs that put things in their way, and against each other: nobody hangs, nobody is led elsewhere, and
-//! nobody works on what somebody else may work on.
+//! Supervisors against programs that interfere with them, and against each other: none hangs, none follows a link
+//! out of its folder, and no two work on the same message.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -23,7 +23,7 @@ impl Stage {
         self.desk.json(&[&["send"], words, &["--as", "lead"]].concat())["number"].to_string()
     }
 
-    /// What git runs after each checkout.
+    /// Writes the hook that git runs after each checkout.
     fn hook(&self, line: &str) -> PathBuf {
         let hook = self.file(".git/hooks/post-checkout");
         fs::write(&hook, format!("#!/bin/sh\necho $$ > {}\n{line}\n", self.file("hook").display())).unwrap();
@@ -40,11 +40,11 @@ impl Stage {
     }
 }
 
-/// Says which process it is, and works for ever.
+/// Writes its pid to a file and works for ever.
 const WORKS: &str = "run = [\"/bin/sh\", \"-c\", \"echo $$ >> \\\"$AGENT_FOLDER/$POSTE_AGENT\\\"; exec sleep 600\"]";
 
 fn pid_in(file: &Path) -> u32 {
-    until("a program", || fs::read_to_string(file).is_ok_and(|text| text.ends_with('\n')));
+    until("a program to start", || fs::read_to_string(file).is_ok_and(|text| text.ends_with('\n')));
     fs::read_to_string(file).unwrap().lines().last().unwrap().parse().unwrap()
 }
 
@@ -55,13 +55,13 @@ fn mail_of_a_role_has_one_worker_when_the_first_ones_supervisor_was_stopped() {
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let program = pid_in(&stage.file("worker"));
     kill(&first.0, Signal::STOP);
-    until("the end of the lease", || stage.state(&number) == "pending");
-    assert!(is_there(program), "nobody has looked after it yet");
+    until("the lease to end", || stage.state(&number) == "pending");
+    assert!(is_there(program), "it is not swept yet");
     let second = Reaped(stage.supervisor_of("other", &[&number]).spawn().unwrap());
     pid_in(&stage.file("other"));
-    assert!(!is_there(program), "two work on one message");
+    assert!(!is_there(program), "two programs work on one message");
     kill(&second.0, Signal::TERM);
-    until("its end", || stage.state(&number) == "pending");
+    until("the message to be released", || stage.state(&number) == "pending");
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn mail_of_a_role_has_one_worker_when_the_first_ones_supervisor_was_killed() {
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let below = pid_in(&stage.file("worker"));
     drop(first);
-    until("the end of the lease", || stage.state(&number) == "pending");
-    assert!(is_there(below), "nobody has looked after it yet");
+    until("the lease to end", || stage.state(&number) == "pending");
+    assert!(is_there(below), "it is not swept yet");
     let second = Reaped(stage.supervisor_of("other", &[&number]).spawn().unwrap());
     pid_in(&stage.file("other"));
-    assert!(!is_there(below), "two work on one message");
+    assert!(!is_there(below), "two programs work on one message");
     kill(&second.0, Signal::TERM);
-    until("its end", || stage.state(&number) == "pending");
+    until("the message to be released", || stage.state(&number) == "pending");
     stage.expect_nobody();
 }
 
@@ -90,7 +90,7 @@ fn pipes_where_the_supervisor_writes_do_not_hold_it_up() {
     let stage = Stage::running(&format!("run = [\"/bin/sh\", \"-c\", \"{script}\"]\ntime_limit = \"5m\""));
     let number = stage.ask();
     let mut first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
-    assert!(first.ended(SOON), "it hangs");
+    assert!(first.ended(SOON), "the supervisor hangs");
     assert_eq!(stage.state(&number), "done");
     assert_eq!(stage.end()["how"], "exited");
 }
@@ -128,13 +128,13 @@ fn what_one_program_puts_in_place_of_its_file_harms_no_other() {
             .with("good", "run = [\"/bin/sh\", \"-c\", \"echo fine\"]");
         let number = stage.ask();
         let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
-        until("the program", || stage.file("spoilt").exists());
+        until("the program to start", || stage.file("spoilt").exists());
         let other = stage.send(&["good", "Q", "--type", "question"]);
         let mut second = Reaped(stage.supervisor_of("good", &[&other]).spawn().unwrap());
-        assert!(second.ended(SOON), "{spoil}: it hangs");
+        assert!(second.ended(SOON), "{spoil}: the supervisor hangs");
         assert_eq!(stage.state(&other), "done", "{spoil}");
         assert_eq!(stage.state(&number), "claimed", "{spoil}");
-        // Killed, it is swept all the same.
+        // It is swept all the same once it is killed.
         drop(first);
         assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 1, "{spoil}");
         assert_eq!(stage.state(&number), "pending", "{spoil}");
@@ -149,13 +149,13 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
     let run: Session = "hangs".parse().unwrap();
     let mut office = open(&stage);
     poste_config::sync_policy(&mut office).unwrap();
-    // As a supervisor does it, up to the start; then it only holds its lock.
+    // Like a supervisor up to the start of its run; then it only holds its lock.
     let lock = stage.file(".poste/runs/hangs/lock");
     let line = "until [ -s \"$2\" ]; do sleep 0.01; done; exec 9>> \"$1\"; flock 9; echo > \"$3\"; exec sleep 600";
     let (ready, holds) = (stage.file("ready"), stage.file("holds"));
     let mut command = Command::new("/bin/sh");
     let mut first = Reaped(command.args(["-c", line, "sh"]).args([&lock, &ready, &holds]).spawn().unwrap());
-    until("the shell as it stays", || is_there(first.0.id()));
+    until("the shell to start", || is_there(first.0.id()));
     let supervisor = processes::written_down(first.0.id());
     let messages = vec![MessageNo(number.parse().unwrap())];
     let about = run::About {
@@ -190,10 +190,10 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
         content: None,
     };
     office.submit(&[proposal], &Rules::none()).unwrap().pop().unwrap().verdict.accepted().unwrap();
-    until("the end of the lease", || stage.state(&number) == "pending");
-    assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 0, "it may be about to end");
+    until("the lease to end", || stage.state(&number) == "pending");
+    assert_eq!(run::sweep(&mut open(&stage), None).unwrap().lost.len(), 0, "it may still end on its own");
     assert!(is_there(first.0.id()));
-    assert_eq!(stage.run(&[&number]).status.code(), Some(0), "who comes next waits, and then begins");
+    assert_eq!(stage.run(&[&number]).status.code(), Some(0), "the next supervisor waits, and then begins");
     assert!(first.ended(SOON));
 }
 
@@ -204,17 +204,17 @@ fn a_batch_ends_when_one_of_its_messages_is_taken_away_and_the_others_go_back() 
     let mut first = Reaped(stage.supervisor(&[&one, &two]).spawn().unwrap());
     let program = pid_in(&stage.file("worker"));
     stage.desk.run(&["release", &one, "--as", "worker"]);
-    // Whoever comes at once waits until the first one has ended.
+    // A supervisor that comes at once waits until the first one has ended.
     let second = Reaped(stage.supervisor(&[&one]).spawn().unwrap());
-    until("the second program", || {
+    until("the second program to start", || {
         fs::read_to_string(stage.file("worker")).is_ok_and(|text| text.lines().count() == 2)
     });
-    assert!(!is_there(program), "two work on one message");
+    assert!(!is_there(program), "two programs work on one message");
     assert!(first.ended(SOON));
     let delivery = stage.delivery(&two);
     assert_eq!((delivery["state"].as_str(), delivery["attempts"].as_u64()), (Some("pending"), Some(0)), "{delivery}");
     kill(&second.0, Signal::TERM);
-    until("its end", || stage.state(&one) == "pending");
+    until("the message to be released", || stage.state(&one) == "pending");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn an_id_that_is_an_option_is_not_gone_on_with() {
         assert_eq!(stage.ran(&number)["state"], "done");
     }
     assert!(!fs::read_to_string(stage.file("words")).unwrap().contains("evil"));
-    // What was written down before, or by somebody else, is looked at too.
+    // Such an id is not stored either.
     let kept = stage.desk.office().join("runs/.conversations/worker.json");
     assert!(!kept.exists());
 }
@@ -277,7 +277,7 @@ fn what_git_started_ends_with_the_supervisor_and_the_worktree_is_whole() {
     drop(first);
     fs::remove_file(&hook).unwrap();
     assert_eq!(stage.ran(&number)["state"], "done", "{}", stage.delivery(&number));
-    assert!(!is_there(below), "what git started is still there");
+    assert!(!is_there(below), "a process that git started is still running");
     assert_eq!(stage.answers()[0]["body"], "poste.toml");
     stage.expect_nobody();
 }
@@ -296,7 +296,7 @@ fn a_lease_is_kept_while_git_works_and_what_was_lost_meanwhile_is_not_begun() {
     assert_eq!(stage.state(&number), "claimed", "the lease is kept");
     stage.desk.run(&["done", &number, "--summary", "I did it", "--as", "worker"]);
     assert!(first.ended(SOON));
-    assert!(!stage.file("begun").exists(), "it was begun all the same");
+    assert!(!stage.file("begun").exists(), "the program was started all the same");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn the_name_of_a_subagent_goes_with_a_supervisor_that_was_killed() {
     let number = stage.ask();
     let first = Reaped(stage.supervisor(&[&number]).spawn().unwrap());
     let file = stage.file("name");
-    until("the program", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+    until("the program to start", || fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
     let name = fs::read_to_string(&file).unwrap().trim().to_owned();
     let prompt = fs::read_to_string(stage.run_folders()[0].join("prompt.md")).unwrap();
     assert!(prompt.contains("answer with the reason") && !prompt.contains("poste fail"), "{prompt}");

@@ -1,4 +1,4 @@
-//! Searches beside senders, beside each other, and killed while they fill the index.
+//! Searches while others send and search, and searches that are killed while they fill the index.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{Desk, expect_success, finish};
 
-/// Puts so many messages into the office.
+/// Sends the messages `from..to`.
 fn send_many(desk: &Desk, from: usize, to: usize) {
     let lines: String = (from..to)
         .map(|n| {
@@ -51,12 +51,12 @@ fn a_search_killed_while_it_fills_the_index_leaves_a_sound_one_to_go_on_with() {
         let _ = search.kill();
         killed += usize::from(search.wait().unwrap().signal().is_some());
     }
-    assert!(killed > 0, "not one search was still at it");
+    assert!(killed > 0, "no search was killed before it ended");
     let went_on = found(&desk);
     assert_eq!(went_on[0].len(), 6_000);
     assert!(went_on[0].is_sorted_by(|newer, older| newer > older));
     std::fs::remove_file(desk.office().join("search.db")).unwrap();
-    assert_eq!(found(&desk), went_on, "an index made at one go finds the same");
+    assert_eq!(found(&desk), went_on, "an index built in one go finds the same");
 }
 
 #[test]
@@ -84,6 +84,6 @@ fn searches_beside_senders_and_beside_each_other_all_come_to_their_end() {
         }
     });
     let page = desk.json(&["search", "beside", "--limit", "1000"]);
-    assert_eq!(page["hits"].as_array().unwrap().len(), SENDERS * EACH, "whatever was sent before is found");
+    assert_eq!(page["hits"].as_array().unwrap().len(), SENDERS * EACH, "every message sent before is found");
     desk.verify();
 }

@@ -18,7 +18,7 @@ fn a_hundred_processes_send_at_once_and_nothing_is_lost() {
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         numbers.insert(answer["number"].as_u64().unwrap());
     }
-    assert_eq!(numbers, (1..=100).collect(), "each has a number of its own, without a gap");
+    assert_eq!(numbers, (1..=100).collect(), "each message has its own number, without a gap");
     let inbox = desk.json(&["inbox", "--as", "coder", "--limit", "200"]);
     let stored: BTreeSet<&str> =
         inbox["messages"].as_array().unwrap().iter().map(|line| line["subject"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! A team of real programs: up, what each does, stopping by agreement and by force, and who is told.
+//! A team of real programs: starting, status, stopping by agreement and by force, alerts.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ struct Crew {
 }
 
 impl Crew {
-    /// Each teammate by its name, its program, and more of its section.
+    /// Each teammate has a name, a program and more lines of its section.
     fn new(team: &[(&str, &str, &str)], of_team: &str) -> Self {
         let desk = Desk::new(&["lead", "anna"]);
         let kit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/agents");
@@ -83,7 +83,7 @@ impl Crew {
         self.json(&["track", number])["deliveries"][0].clone()
     }
 
-    /// As a dispatcher would.
+    /// Starts a supervisor, as a dispatcher would.
     fn dispatch(&self, name: &str, numbers: &[&str]) -> Child {
         self.command(&[&["run-agent", name], numbers].concat()).spawn().expect("it starts")
     }
@@ -99,7 +99,7 @@ impl Crew {
         self.desk.folder.path().join(name)
     }
 
-    /// Nobody is left of what was started here.
+    /// Waits until no process that was started here is left.
     fn expect_nobody(&self) {
         let home = format!("POSTE_HOME={}", self.desk.office().canonicalize().unwrap().display());
         let is_ours = |pid: &u32| {
@@ -110,12 +110,12 @@ impl Crew {
             let entries = fs::read_dir("/proc").expect("a list of processes").flatten();
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
         };
-        until("the end of everything that was started", || pids().is_empty());
+        until("every process to end", || pids().is_empty());
     }
 }
 
 impl Drop for Crew {
-    /// A test that fails leaves nothing running.
+    /// Leaves nothing running after a test that fails.
     fn drop(&mut self) {
         let args = ["team", "stop", "--all", "--within", "0s", "--force", "--as", "lead"];
         let _ = self.command(&args).output();
@@ -127,7 +127,7 @@ fn signal(pid: &Value, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// The process that watches over a teammate.
+/// The pid of a teammate's supervisor.
 fn supervisor(crew: &Crew, name: &str) -> Value {
     let run = crew.status(name)["runs"][0]["run"].as_str().expect("a run").to_owned();
     let about = fs::read(crew.desk.office().join("runs").join(run).join("run.json")).expect("a folder");
@@ -151,11 +151,11 @@ fn a_team_comes_up_once_works_and_stops_as_it_is_asked() {
     assert_eq!((&again[1]["how"], &again[1]["run"]), (&Value::from("running"), &run));
     let keeper = crew.json(&["agents", "--all"]).to_string();
     assert!(keeper.contains("\"role\":\"watch\"") && keeper.contains("\"lead\":\"lead\""), "{keeper}");
-    until("that it is idle", || crew.state("keeper") == "idle");
+    until("keeper to be idle", || crew.state("keeper") == "idle");
     assert_eq!(crew.state("coder"), "idle");
 
     let number = crew.send("lead", "keeper", "directive");
-    until("its work", || crew.delivery(&number)["state"] == "done");
+    until("the message to be done", || crew.delivery(&number)["state"] == "done");
     until("its output", || {
         let logs = crew.json(&["team", "logs", "keeper"]);
         let text = logs["text"].as_str().unwrap_or_default();
@@ -181,7 +181,7 @@ fn whoever_does_not_stop_is_ended_and_what_it_held_comes_back() {
     let crew = Crew::new(&[("coder", "holds-on.sh", "mode = \"resident\"")], "");
     crew.json(&["team", "up"]);
     let number = crew.send("lead", "coder", "directive");
-    until("that it has it", || crew.file("holds").exists());
+    until("coder to hold the message", || crew.file("holds").exists());
     assert_eq!(crew.state("coder"), "working");
     let run = crew.status("coder")["runs"][0]["run"].as_str().expect("a run").to_owned();
     let itself = crew.command(&["team", "stop", "coder", "--as", "lead"]).env("POSTE_RUN", run).output().unwrap();
@@ -196,7 +196,7 @@ fn whoever_does_not_stop_is_ended_and_what_it_held_comes_back() {
     assert_eq!((&answer["payload"]["forced"], &answer["payload"]["killed"]), (&true.into(), &false.into()));
     assert!(answer["body"].as_str().unwrap().contains(&format!("Handed back: #{number}")), "{answer}");
     let log = crew.desk.run(&["--json", "log", "show", "--limit", "1000"]);
-    assert!(log.contains("\"how\":\"stopped\""), "the end of the run says so: {log}");
+    assert!(log.contains("\"how\":\"stopped\""), "the run did not end as stopped: {log}");
     assert_eq!(crew.state("coder"), "stopped");
     crew.desk.verify();
 }
@@ -206,7 +206,7 @@ fn a_supervisor_that_does_not_answer_is_killed_and_swept_after() {
     let crew = Crew::new(&[("coder", "holds-on.sh", "mode = \"resident\"")], "");
     crew.json(&["team", "up"]);
     let number = crew.send("lead", "coder", "directive");
-    until("that it has it", || crew.file("holds").exists());
+    until("coder to hold the message", || crew.file("holds").exists());
     signal(&supervisor(&crew, "coder"), Signal::STOP);
     let stopped = crew.stop(&["coder", "--within", "0s"]);
     assert_eq!(stopped["how"], "forced");
@@ -226,7 +226,7 @@ fn a_no_is_heard_unless_force_is_meant() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(12), "{said}");
     assert!(said.contains("still running: it refused") && said.contains("The release is half done"), "{said}");
-    until("that it goes on", || crew.state("coder") == "idle");
+    until("coder to be idle", || crew.state("coder") == "idle");
     let stopped = crew.stop(&["coder", "--within", "1s", "--force"]);
     assert_eq!(stopped["how"], "forced");
     crew.expect_nobody();
@@ -240,7 +240,7 @@ fn mail_to_who_is_stopped_waits_and_its_sender_knows() {
     assert_eq!(crew.stop(&["coder", "--within", "5s", "--reason", "Enough for today"])["how"], "finished");
     let [first, second] = [0, 1].map(|_| crew.send("anna", "coder", "question"));
     let refused = crew.dispatch("coder", &[&before]).wait().unwrap();
-    assert_eq!(refused.code(), Some(75), "nothing is started for who is stopped");
+    assert_eq!(refused.code(), Some(75), "nothing is started for a stopped agent");
     for number in [&before, &first, &second] {
         assert_eq!(crew.delivery(number)["state"], "pending");
     }
@@ -264,18 +264,18 @@ fn who_works_is_seen_to_and_who_is_stuck_is_told_of_once() {
     crew.json(&["team", "up"]);
     let number = crew.send("anna", "coder", "question");
     let mut child = crew.dispatch("coder", &[&number]);
-    until("that it works", || crew.state("coder") == "working");
+    until("coder to work", || crew.state("coder") == "working");
     let status = crew.status("coder");
     assert_eq!(status["runs"][0]["messages"][0].to_string(), number);
     assert!(status["runs"][0]["lease_left_ms"].as_i64().is_some_and(|left| left > 60_000), "{status}");
-    until("what it printed", || crew.desk.run(&["team", "logs", "coder"]).contains("thinking"));
+    until("its output", || crew.desk.run(&["team", "logs", "coder"]).contains("thinking"));
     assert!(!crew.desk.run(&["team", "logs", "coder"]).contains('\u{1b}'));
     assert_eq!(crew.alerts(), Vec::<String>::new(), "nothing is wrong yet");
-    until("that it is stuck", || crew.state("coder") == "stuck");
+    until("coder to be stuck", || crew.state("coder") == "stuck");
     assert!(crew.status("coder")["why"].as_str().unwrap().contains("no output"));
     let told = crew.alerts();
     assert_eq!(told.len(), 1);
-    assert_eq!(crew.alerts(), Vec::<String>::new(), "told once");
+    assert_eq!(crew.alerts(), Vec::<String>::new(), "alerted only once");
     let alert = crew.json(&["read", &told[0], "--as", "lead"]);
     assert_eq!((&alert["type"], &alert["payload"]["trouble"]), (&"alert".into(), &"silent".into()));
     fs::write(crew.file("go"), "").unwrap();
@@ -290,13 +290,13 @@ fn a_teammate_whose_supervisor_died_is_not_said_to_work() {
     crew.json(&["team", "up"]);
     let number = crew.send("anna", "coder", "question");
     let mut child = crew.dispatch("coder", &[&number]);
-    until("that it works", || crew.state("coder") == "working");
+    until("coder to work", || crew.state("coder") == "working");
     child.kill().unwrap();
     child.wait().unwrap();
     let status = crew.status("coder");
     assert_eq!((&status["state"], &status["why"]), (&"stuck".into(), &"its supervisor has died".into()));
     let stopped = crew.stop(&["coder", "--within", "0s"]);
-    assert_eq!(stopped["how"], "finished", "there was nobody to end: {stopped}");
+    assert_eq!(stopped["how"], "finished", "there was no process to end: {stopped}");
     assert_eq!((crew.state("coder").as_str(), crew.delivery(&number)["state"].as_str()), ("stopped", Some("pending")));
     crew.expect_nobody();
 }
@@ -325,7 +325,7 @@ fn a_plan_waits_for_its_approval_and_then_goes_on() {
     let open = || crew.json(&["approvals", "--mine", "--as", "lead"])["approvals"].clone();
     until("the question", || open().as_array().is_some_and(|open| open.len() == 1));
     assert_eq!(crew.state("coder"), "working");
-    assert!(child.try_wait().unwrap().is_none(), "it waits");
+    assert!(child.try_wait().unwrap().is_none(), "the program still waits");
     crew.json(&["approve", &open()[0]["number"].to_string(), "--as", "lead"]);
     assert!(child.wait().unwrap().success());
     let delivery = crew.delivery(&number);
@@ -350,9 +350,9 @@ fn a_teammate_is_added_while_the_others_work() {
         (&"helper".into(), &"local.toml".into(), &true.into())
     );
     assert_eq!(crew.stop(&["helper", "--within", "20s"])["how"], "answered");
-    // Let go on by adding it once more.
+    // Adding it again resumes it.
     assert_eq!(crew.json(&words)["resumed"], true);
-    until("that it is idle", || crew.state("helper") == "idle");
+    until("helper to be idle", || crew.state("helper") == "idle");
     assert_eq!(crew.stop(&["helper", "--within", "20s"])["how"], "answered");
     crew.expect_nobody();
 }

@@ -7,7 +7,7 @@ use crate::common::{Desk, finish, until, until_all_wait};
 #[test]
 fn three_hundred_waiters_are_all_woken() {
     let desk = Desk::new(&["lead", "coder"]);
-    // All of them write down that they were shown it, one after the other.
+    // Each of them records that it was shown the message, one after the other.
     let patience = ["--lock-timeout", "2m", "--timeout", "2m"];
     let children: Vec<Child> = (0..300)
         .map(|n| desk.spawn(&[&["wait", "--session", &format!("s{n}"), "--as", "coder"], &patience[..]].concat()))
@@ -26,7 +26,7 @@ fn a_waiter_hears_of_mail_whose_sender_died_before_ringing_the_bell() {
     let desk = Desk::new(&["lead", "coder"]);
     let waiter = desk.spawn(&["wait", "--timeout", "30s", "--as", "coder"]);
     until_all_wait(&desk, std::slice::from_ref(&waiter));
-    // The writer finds no waiter to ring: as silent as one that was killed between commit and ring.
+    // The writer finds no waiter to ring, as if it was killed between commit and ring.
     let fifo = until_it_listens(&desk);
     std::fs::rename(&fifo, fifo.with_file_name("elsewhere")).unwrap();
     desk.run(&["send", "coder", "silent", "--as", "lead"]);
@@ -61,9 +61,9 @@ fn a_waiter_hears_of_a_missing_response_the_moment_it_is_overdue_though_no_daemo
         assert_eq!(news["messages"][0]["subject"], "#1 to coder was not answered in time");
     }
     let track = desk.json(&["track", "1"]);
-    // Moments are written so that their texts are in the order of time.
+    // Timestamps sort as text in the order of time.
     let (due, told) = (track["respond_by"].as_str(), track["deliveries"][0]["reminded_at"].as_str());
-    assert!(told.is_some() && told >= due, "told {told:?}, due {due:?}");
+    assert!(told.is_some() && told >= due, "reminded {told:?}, due {due:?}");
     desk.verify();
 }
 
@@ -120,7 +120,7 @@ fn an_agent_that_is_retired_while_it_waits_is_told() {
     assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The FIFO of the one waiter, once it has its name.
+/// The FIFO of the only waiter, once it has its final name.
 fn until_it_listens(desk: &Desk) -> PathBuf {
     let named = || {
         let entries = std::fs::read_dir(desk.office().join("waiters")).into_iter().flatten().flatten();
@@ -153,8 +153,8 @@ fn an_agent_that_gets_a_role_while_it_waits_hears_of_that_role_s_mail() {
     let waiter = desk.spawn(&["wait", "--timeout", "60s", "--as", "coder"]);
     let fifo = until_it_listens(&desk);
     desk.run(&["register", "coder", "--role", "mason", "--update"]);
-    // It listens for the new role once it has another name.
-    until("another name", || !fifo.exists());
+    // The waiter listens for the new role once its FIFO has another name.
+    until("another name of the FIFO", || !fifo.exists());
     desk.run(&["send", "role:mason", "a wall", "--as", "lead"]);
     let output = finish(vec![waiter]).pop().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("a wall"));
@@ -184,7 +184,7 @@ fn a_tail_whose_reader_has_gone_ends_by_itself() {
     while tail.try_wait().unwrap().is_none() {
         if started.elapsed() > crate::common::SOON {
             tail.kill().unwrap();
-            panic!("it still waits for the next event");
+            panic!("tail still waits for the next event");
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

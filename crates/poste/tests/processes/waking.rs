@@ -1,4 +1,4 @@
-//! Waking real sessions by real ways: whoever is rung hears it, whatever hangs is left behind, and the ladder tells.
+//! Waking real sessions in real ways: rings arrive, a way that hangs is given up, and `track` shows the attempts.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::common::{Desk, until};
 
-/// A lead and a coder, and a process that stands for the coder's program.
+/// A lead and a coder, and a process that stands in for the coder's program.
 struct Team {
     desk: Desk,
     program: Child,
@@ -42,7 +42,7 @@ impl Team {
         self.desk.run(&["session", "start", "--name", "run-1", "--pid", &pid, "--as", "coder"]);
     }
 
-    /// As the hooks of a program say it.
+    /// Stores how the session is reached, as the hooks of a program do.
     fn reached_by(&self, reach: Reach) {
         let session = "run-1".parse().expect("a session");
         let changed = Live::change(&self.desk.office(), &session, |live| {
@@ -85,7 +85,7 @@ fn pair(how: &str, outcome: &str) -> (String, String) {
     (how.to_owned(), outcome.to_owned())
 }
 
-/// A program in the folder of the office that writes down its arguments.
+/// A program in the project's folder that records its arguments.
 fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
     let path = folder.join(name);
     let text = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}/{name}.args'\n{body}\n", folder.display());
@@ -103,7 +103,7 @@ fn a_session_socket_gets_one_line_that_tells_nothing_of_the_message() {
     team.alert();
     // The send itself rings.
     until("the record", || team.wakes(1) == [pair("claude-socket", "requested")]);
-    let (stream, _) = listener.accept().expect("somebody rang");
+    let (stream, _) = listener.accept().expect("a ring");
     let lines: Vec<String> = BufReader::new(stream).lines().map(|line| line.expect("a line")).collect();
     assert_eq!(lines[0], r#"{"type":"auth","token":"s3cret"}"#);
     assert!(lines[1].contains("poste: 1 message waits (#1); run poste inbox"), "{lines:?}");
@@ -185,7 +185,7 @@ fn a_server_is_prompted_over_http() {
     let reach = Reach { opencode_url: Some(url), opencode_session: Some("ses_1".to_owned()), ..Reach::default() };
     let team = Team::new(|_| reach);
     let served = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("somebody asks");
+        let (mut stream, _) = listener.accept().expect("a request");
         let mut request = String::new();
         let mut part = [0; 1024];
         while !request.ends_with("}]}") {
@@ -202,7 +202,7 @@ fn a_server_is_prompted_over_http() {
     team.desk.verify();
 }
 
-/// tmux with one pane, in which a shell stands for the agent and writes down what is typed.
+/// tmux with one pane, in which a shell stands in for the agent and records its input.
 struct Tmux {
     folder: tempfile::TempDir,
 }
@@ -219,7 +219,7 @@ impl Tmux {
     fn run(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("tmux");
         let output = command.arg("-S").arg(self.folder.path().join("socket")).args(arguments).output();
-        let output = output.expect("tmux is there; cargo xtask test installs it");
+        let output = output.expect("tmux is missing; cargo xtask test installs it");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
@@ -261,20 +261,20 @@ fn a_send_that_is_urgent_rings_the_pane_and_the_ladder_tells_until_it_was_seen()
     team.alert();
     until("the ring", || tmux.typed() == "poste: 1 message waits (#2); run poste inbox\n");
     until("the record", || team.wakes(2) == [pair("tmux", "requested")]);
-    assert_eq!(team.wakes(1), [], "nobody rings for what need not be seen now");
+    assert_eq!(team.wakes(1), [], "mail that is not urgent rings no agent");
     let track = team.desk.run(&["track", "2"]);
     assert!(track.contains("wake requested") && track.contains("by lead via tmux"), "{track}");
-    assert!(track.contains("not shown yet"), "a ring is no showing: {track}");
+    assert!(track.contains("not shown yet"), "a ring does not count as shown: {track}");
     team.desk.run(&["read", "2", "--as", "coder"]);
     let track = team.desk.run(&["track", "2"]);
     assert!(track.contains("via tmux; shown"), "{track}");
-    // What was seen is not rung for again, what comes now is one ring with all of it.
+    // Messages already seen are not rung for again, and new ones share one ring.
     team.alert();
     team.alert();
     let both = "poste: 2 messages wait (#3, #4); run poste inbox";
     until("one more ring", || tmux.typed().lines().last() == Some(both));
     until("the records", || !team.wakes(3).is_empty() && !team.wakes(4).is_empty());
-    // On a machine so slow that the first window was over, the first of them was rung for by itself.
+    // On a slow machine the first of them may have been rung for alone.
     assert!(tmux.typed().lines().count() <= 3, "{}", tmux.typed());
     team.desk.verify();
 }
@@ -289,7 +289,7 @@ fn a_waiter_that_hears_the_bell_is_not_rung_and_asked_it_is_the_only_way() {
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
     team.alert();
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!((team.wakes(1), tmux.typed()), (Vec::new(), String::new()), "the waiter writes down what it did itself");
+    assert_eq!((team.wakes(1), tmux.typed()), (Vec::new(), String::new()), "the waiter records its own wakes");
     let (code, answer) = team.wake("1");
     assert_eq!((code, Team::tried(&answer)), (Some(0), vec!["rewake requested: ".to_owned()]));
     drop(lock);
@@ -313,7 +313,7 @@ fn a_waiter_that_has_told_of_it_is_not_the_way() {
     changed.expect("saved");
     let waiter = wake::Place::take(&team.desk.office(), &"coder".parse().expect("a name"), &session, None);
     let _waiter = waiter.expect("asked").expect("free");
-    // It was named to the session, or waits for the next one: no waiter will say anything.
+    // #1 was already listed to the session and #2 waits for the next one: no waiter will announce them.
     let (code, answer) = team.wake("coder");
     assert_eq!((code, Team::tried(&answer)), (Some(0), vec!["tmux requested: ".to_owned()]), "{answer}");
     until("the ring", || tmux.typed() == "poste: 2 messages wait (#1, #2); run poste inbox\n");
@@ -338,14 +338,14 @@ fn what_is_in_the_way_of_one_ring_is_not_in_the_way_of_the_others() {
     let told: Vec<(&Value, &Value)> =
         answer["rung"].as_array().expect("a list").iter().map(|rung| (&rung["agent"], &rung["outcome"])).collect();
     assert_eq!(told, [(&Value::Null, &"nothing".into()), (&"coder".into(), &"requested".into())], "{answer}");
-    assert_eq!(output.status.code(), Some(3), "and what was wrong is told");
+    assert_eq!(output.status.code(), Some(3), "the errors are reported");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("message 99") && error.contains("ghost"), "{error}");
     assert_eq!(team.wakes(2), [pair("codex-queue", "requested")]);
     team.desk.verify();
 }
 
-/// Processes that ring in this office.
+/// The number of processes that ring in this office.
 fn ringers(desk: &Desk) -> usize {
     let office = desk.office().display().to_string();
     let processes = fs::read_dir("/proc").expect("read").flatten();
@@ -367,9 +367,9 @@ fn a_way_that_fails_is_not_tried_by_everybody_at_once() {
         let mut send = team.desk.command(&["send", "coder", "Fire", "--type", "alert", "--as", "lead"]);
         assert!(send.env("PATH", &path).output().expect("runs").status.success());
     }
-    until("one that rings, and one that will", || ringers(&team.desk) <= 2);
+    until("at most two processes that ring", || ringers(&team.desk) <= 2);
     until("the records", || (1..=SENT).all(|number| team.wakes(number).contains(&pair("codex-queue", "failed"))));
-    until("the end", || ringers(&team.desk) == 0);
+    until("every ring to end", || ringers(&team.desk) == 0);
     let runs = fs::read_to_string(folder.join("runs")).expect("it ran").lines().count();
     assert!(runs <= 3, "{runs} rings");
     team.desk.verify();
@@ -389,8 +389,8 @@ fn where_there_is_no_way_the_reason_is_written_down() {
     assert_eq!(team.wakes(1).len(), 3);
     team.desk.run(&["done", "1", "--as", "coder"]);
     let (code, answer) = team.wake("1");
-    assert_eq!((code, &answer["rung"][0]["outcome"]), (Some(0), &"nothing".into()), "it waits for nobody");
-    assert_eq!(team.wake("coder").0, Some(0), "nothing waits, so nobody is rung");
+    assert_eq!((code, &answer["rung"][0]["outcome"]), (Some(0), &"nothing".into()), "nothing is left to ring for");
+    assert_eq!(team.wake("coder").0, Some(0), "nothing waits, so no agent is rung");
     assert_eq!(team.wake("ghost").0, Some(3));
     assert_eq!(team.wake("99").0, Some(3));
     team.desk.verify();
@@ -404,10 +404,10 @@ fn a_send_is_not_held_up_by_a_way_that_hangs() {
     let path = format!("{}:/usr/bin:/bin", folder.display());
     let mut send = team.desk.command(&["send", "coder", "Fire", "--type", "alert", "--as", "lead"]);
     let output = send.env("PATH", path).output().expect("runs");
-    // Its output was read to the end: nothing that rings holds on to it.
+    // Its output was read to the end, so no process that rings keeps it open.
     assert!(output.status.success());
     let ends = |pid: String| !crate::run_agent::is_there(pid.trim().parse().expect("a number"));
-    assert!(!fs::read_to_string(folder.join("codex.pid")).is_ok_and(ends), "it waited for the end of it");
+    assert!(!fs::read_to_string(folder.join("codex.pid")).is_ok_and(ends), "the send waited for the ring to end");
     until("the record", || team.wakes(1) == [pair("codex-queue", "failed")]);
     let reason = team.desk.json(&["track", "1"])["deliveries"][0]["wakes"][0]["reason"].clone();
     assert_eq!(reason, "codex queue timed out after 5 s");

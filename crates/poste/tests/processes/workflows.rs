@@ -1,5 +1,5 @@
-//! Workflows from end to end: the shipped examples with their agents, each a process of its own, and a long one whose
-//! engine is killed again and again.
+//! Workflows from end to end: the shipped examples with their agents, each its own process, and a long one whose engine
+//! is killed again and again.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn examples() -> PathBuf {
         .expect("the examples are there")
 }
 
-/// An office with the examples in its folder of workflows, a person, and agents with a role each.
+/// An office with the example workflows, a person, and agents with a role each.
 fn office(agents: &[(&str, &str)]) -> Desk {
     let desk = Desk::new(&[]);
     desk.run(&["register", "ann", "--kind", "human"]);
@@ -37,7 +37,7 @@ fn office(agents: &[(&str, &str)]) -> Desk {
     desk
 }
 
-/// Works for an agent until told to stop: claims, starts its script with the request, and answers with what it printed.
+/// Works as an agent until told to stop: claims, runs its script on the request, and replies with the script's output.
 fn work(desk: &Desk, agent: &str, script: &str, is_over: &AtomicBool) {
     let script = examples().join("agents").join(script);
     while !is_over.load(Ordering::SeqCst) {
@@ -47,7 +47,7 @@ fn work(desk: &Desk, agent: &str, script: &str, is_over: &AtomicBool) {
             continue;
         }
         let claimed: Value = serde_json::from_slice(&claim.stdout).unwrap();
-        // What its gates stopped went back.
+        // A message stopped by its gates went back to its sender.
         let Some(message) = claimed["claims"].get(0).map(|claim| &claim["message"]) else { continue };
         let number = message["number"].to_string();
         if message["type"] == "response" || message["type"] == "alert" {
@@ -75,7 +75,7 @@ fn work(desk: &Desk, agent: &str, script: &str, is_over: &AtomicBool) {
     }
 }
 
-/// Lets agents work while something else happens.
+/// Runs `act` while agents work.
 fn while_working<T>(desk: &Desk, agents: &[(&str, &str)], act: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -164,9 +164,9 @@ fn a_draft_passes_its_gate_before_it_is_published() {
         let input = format!("subject={subject}");
         let name = desk.run(&["workflow", "run", "publish", "--input", &input, "--as", "ann"]).trim().to_owned();
         let show = || desk.json(&["workflow", "show", &name]);
-        until("the draft is handed in", || show()["steps"][1]["tasks"][0]["choices"].is_array());
+        until("the draft", || show()["steps"][1]["tasks"][0]["choices"].is_array());
         desk.run(&["workflow", "approve", &name, "--as", "ann"]);
-        until("it is over", || show()["state"] != "open");
+        until("the workflow to end", || show()["state"] != "open");
         show()
     };
     let (good, bad) = while_working(&desk, &agents, || {
@@ -176,7 +176,7 @@ fn a_draft_passes_its_gate_before_it_is_published() {
     });
     assert_eq!(steps(&good), [("draft", "done", 1), ("approve", "done", 1), ("publish", "done", 1)]);
     assert_eq!(good["steps"][2]["tasks"][0]["result"]["text"], "Published public/post.md.");
-    // Its gate stopped it, and nobody published it.
+    // The gate stopped it, and it was not published.
     assert_eq!((bad["state"].as_str(), bad["steps"][2]["state"].as_str()), (Some("failed"), Some("failed")));
     assert_eq!(bad["steps"][2]["tasks"][0]["why"], "gate_failed");
     assert!(!desk.folder.path().join("public/post.md").exists());
@@ -225,7 +225,7 @@ fn a_long_workflow_goes_on_whenever_its_engine_is_killed() {
     let run = ["--json", "workflow", "run", "chain", "--wait", "--id", "the-chain", "--as", "lead"];
     let is_over = AtomicBool::new(false);
     let kills = thread::scope(|scope| {
-        // Two engines at once, each killed at some moment, over and over.
+        // Two engines at once, each killed at varying moments, over and over.
         let engines = [3_u64, 7].map(|pace| {
             let (desk, is_over) = (&desk, &is_over);
             scope.spawn(move || {
@@ -233,7 +233,7 @@ fn a_long_workflow_goes_on_whenever_its_engine_is_killed() {
                 while !is_over.load(Ordering::SeqCst) {
                     let mut child = desk.spawn(&run);
                     thread::sleep(Duration::from_millis(5 + (kills * pace * 11) % 60));
-                    // Dead or done: both are fine.
+                    // Killed or done: both are fine.
                     kills += u64::from(child.kill().is_ok());
                     child.wait().unwrap();
                 }
@@ -255,7 +255,7 @@ fn a_long_workflow_goes_on_whenever_its_engine_is_killed() {
                     return;
                 }
             }
-            panic!("it never ends");
+            panic!("the workflow never ends");
         };
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer));
         is_over.store(true, Ordering::SeqCst);
@@ -279,9 +279,9 @@ fn an_agent_of_a_trusted_file_need_not_be_registered() {
     let desk = office(&[]);
     let section = |name: &str| format!("[agent.{name}]\nrole = \"reader\"\nrun = [\"true\"]\n");
     let lint = |name: &str| desk.command(&["workflow", "lint", name]).output().unwrap().status.success();
-    assert!(!lint("digest"), "nobody is there");
+    assert!(!lint("digest"), "its agents are not registered");
     std::fs::write(desk.folder.path().join("poste.toml"), section("reader") + &section("summariser")).unwrap();
-    assert!(!lint("digest"), "nobody trusts it");
+    assert!(!lint("digest"), "poste.toml is not trusted");
     std::fs::write(desk.office().join("local.toml"), section("reader") + &section("summariser")).unwrap();
     assert!(lint("digest"));
     let output = desk.command(&["workflow", "run", "digest", "--input", "files=a", "--as", "ann"]).output().unwrap();
@@ -299,7 +299,7 @@ fn what_only_time_tells_is_gone_on_with_by_whoever_looks() {
                 [[step]]\nkey = \"b\"\nneeds = [\"a\"]\nagent = \"next\"\nrequest = \"B\"\n";
     std::fs::write(desk.folder.path().join("workflows/late.toml"), text).unwrap();
     let no_dispatch = desk.command(&["dispatch", "--once"]).output().unwrap();
-    assert!(!no_dispatch.status.success(), "there is nothing to do here");
+    assert!(!no_dispatch.status.success(), "there is nothing to dispatch");
     let looks: [&[&str]; 5] = [
         &["workflow", "list"],
         &["workflow", "advance"],
@@ -309,7 +309,7 @@ fn what_only_time_tells_is_gone_on_with_by_whoever_looks() {
     ];
     for look in looks {
         desk.run(&["workflow", "run", "late", "--as", "lead"]);
-        // The one who waits is there before the time is over.
+        // `wait` starts before the time limit has passed.
         if look[0] != "wait" {
             thread::sleep(Duration::from_millis(1_200));
         }

@@ -1,4 +1,4 @@
-//! What the text of `poste.toml` and `.poste/local.toml` is read as, and what is said of mistakes in it.
+//! Parsing `poste.toml` and `.poste/local.toml`, and reporting mistakes in them.
 
 mod agents;
 mod gates;
@@ -8,7 +8,7 @@ mod wake;
 
 use poste_config::ConfigFile;
 
-/// Everything that is wrong with a `poste.toml`.
+/// All problems of a `poste.toml`.
 fn problems(text: &str) -> Vec<String> {
     ConfigFile::check(text).1.into_iter().map(|problem| problem.to_string()).collect()
 }

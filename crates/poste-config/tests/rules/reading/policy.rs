@@ -94,7 +94,7 @@ fn a_schema_is_no_policy() {
     assert!(parse("[types.deploy.schema]\nmaximum = inf\n").unwrap_err().contains("inf"));
 }
 
-/// The ranges a file is held to with a line number are those the fold holds every policy to.
+/// The ranges that the file check reports with a line number are those that the fold enforces for every policy.
 #[test]
 fn the_ranges_of_the_file_are_those_of_the_fold() {
     for key in KEYS.iter().filter(|key| !MACHINE_SECTIONS.contains(&key.section)) {

@@ -17,7 +17,7 @@ fn a_command_that_comes_with_a_repository_is_one_to_be_trusted() {
     assert_eq!(problems, []);
     let found: Vec<(String, usize)> = commands(&file).into_iter().map(|found| (found.key, found.line)).collect();
     assert_eq!(found, [("wake.command".to_owned(), 2)]);
-    assert_eq!(file.policy, FilePolicy::default(), "it is no policy");
+    assert_eq!(file.policy, FilePolicy::default(), "it is not policy");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where a message can be sent.
+//! The addresses of messages.
 
 use poste_core::Address;
 

@@ -1,4 +1,4 @@
-//! Files of a worktree: which may be sent, and what is noticed about them.
+//! Files of a worktree: which can be sent, and which changes are noticed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,7 +43,7 @@ fn a_file_is_recorded_by_its_own_name_whatever_it_is_called_by() {
     for name in names.map(Path::new).into_iter().chain([into.as_path()]) {
         assert_eq!(tree.present(tree.root(), name).unwrap().path, "src/a.txt", "{}", name.display());
     }
-    // `..` after a link leaves the folder it leads to, not the one it is in.
+    // `..` after a link leaves the folder that the link points to, not the one it is in.
     assert!(tree.present(tree.root(), Path::new("out/../src/a.txt")).is_err());
 }
 
@@ -191,7 +191,7 @@ fn a_folder_is_the_files_below_it_each_once() {
     assert_eq!(listed.folders, [(".".to_owned(), 2), ("src".to_owned(), 0)]);
     let artifacts = fixture.copy(&listed).unwrap();
     let paths: Vec<&str> = artifacts.iter().map(|artifact| artifact.path.as_str()).collect();
-    assert_eq!(paths, ["src/a.rs", "src/b.rs", "src/deep/c.rs"], "neither git's files nor the office's");
+    assert_eq!(paths, ["src/a.rs", "src/b.rs", "src/deep/c.rs"], "files of git and of the office are left out");
     assert!(damaged_copies(&fixture.blobs, &artifacts, &mut |_| {}).unwrap().is_empty());
     assert!(fixture.tree.changes(&artifacts).is_empty());
 }
@@ -217,7 +217,7 @@ fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written() {
     ];
     assert_eq!(told.len(), expected.len(), "{told:#?}");
     for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(expected), "{told} is not {expected}");
+        assert!(told.starts_with(expected), "{told} does not start with {expected}");
     }
     assert_eq!(fixture.stored(), 0);
 }

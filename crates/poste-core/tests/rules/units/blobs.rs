@@ -1,4 +1,4 @@
-//! Blobs: whole or absent.
+//! Blobs: complete or absent.
 
 use std::fs;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! How the log's time is made from a machine's clocks.
+//! How the time of the log is derived from the clocks of a machine.
 
 use poste_core::Timestamp;
 use poste_core::limits::{DAY_MS, HOUR_MS, MINUTE_MS};
@@ -61,6 +61,6 @@ fn after_a_reboot_downtime_is_no_leap() {
 
 #[test]
 fn back_and_forth_again_is_no_leap() {
-    // The clock was set back an hour, records went on by the boot clock, then the clock was corrected.
+    // The clock was set back an hour, records were dated by the boot clock, then the clock was corrected.
     assert_eq!(at(T + 2_000, "a", 3_000), Reading::Now(Timestamp::from_ms(T + 2_000)));
 }

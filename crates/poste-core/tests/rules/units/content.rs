@@ -1,11 +1,11 @@
-//! Content: bytes come back as they were given, and bad JSON is refused.
+//! Content: bytes are kept unchanged, and bad JSON is refused.
 
 use poste_core::limits;
 use poste_core::log::{Body, Content};
 use serde_json::value::RawValue;
 
 fn round_trip(content: &Content) -> Content {
-    Content::decode(&content.encode()).expect("what was encoded decodes")
+    Content::decode(&content.encode()).expect("encoded content decodes")
 }
 
 #[test]

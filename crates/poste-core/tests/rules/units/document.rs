@@ -3,7 +3,7 @@
 use poste_core::document::{count, count_all, merge, unified};
 use poste_core::log::Lines;
 
-/// One text alone has as many lines as both together may have and still be compared.
+/// The most lines that two texts may have together to be compared; one text alone has as many here.
 const COMPARED_MAX: usize = 8_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Envelopes: sealed, opened, and damage that is noticed.
+//! Envelopes: sealing, opening, and detecting damage.
 
 use poste_core::log::{Body, Content, Intent, Malformed, Proposal, Sealed, Subscribe, TopicPattern, Via};
 use poste_core::{Digest, Timestamp, limits};
@@ -99,5 +99,5 @@ fn kind_numbers_and_names_are_unique() {
     names.dedup();
     assert_eq!(numbers.len(), poste_core::log::KINDS.len());
     assert_eq!(names.len(), poste_core::log::KINDS.len());
-    assert!(!numbers.contains(&0), "0 stands for nothing, for ever");
+    assert!(!numbers.contains(&0), "0 is never assigned");
 }

@@ -1,4 +1,4 @@
-//! What errors of SQLite mean.
+//! The meaning of SQLite errors.
 
 use poste_core::Error;
 

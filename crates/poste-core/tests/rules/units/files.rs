@@ -1,4 +1,4 @@
-//! Which folders are open to a caller, whatever a record names.
+//! The folders that a caller may read, whatever a record names.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -68,7 +68,7 @@ fn the_worktrees_of_a_repository_are_open_to_each_other() {
         }
         assert!(!site.is_open(&files, "outside") && !site.is_open(&files, ""), "from {own}");
     }
-    // One that is made later is found too, and one that was removed is gone.
+    // A worktree that is added later is found, and a removed one is no longer open.
     let files = site.files("main");
     site.git("main", &["worktree", "add", "-q", "../late"]);
     site.git("main", &["worktree", "remove", "../other"]);
@@ -99,7 +99,7 @@ fn a_folder_below_the_worktree_is_open_by_its_own_name_only() {
 fn a_folder_cannot_claim_to_belong_to_a_repository() {
     let site = site();
     let link = fs::read_to_string(site.path("linked/.git")).unwrap();
-    // It says that it is a worktree of a repository, which names another one.
+    // The folder claims to be a worktree of the repository, but the repository names another folder.
     fs::write(site.path("outside/.git"), &link).unwrap();
     let files = site.files("outside");
     assert!(!site.is_open(&files, "main") && !site.is_open(&files, "linked"));
@@ -108,7 +108,7 @@ fn a_folder_cannot_claim_to_belong_to_a_repository() {
     let files = site.files("outside");
     assert!(site.is_open(&files, "outside") && !site.is_open(&files, "main"));
     fs::remove_file(site.path("outside/.git")).unwrap();
-    // The other way about: the repository names a folder that knows nothing of it.
+    // The reverse: the repository names a folder that does not refer to it.
     let forged = site.path("main/.git/worktrees/forged");
     fs::create_dir(&forged).unwrap();
     fs::write(forged.join("gitdir"), format!("{}\n", site.path("outside/.git").display())).unwrap();
@@ -139,5 +139,5 @@ fn an_open_folder_stays_what_it_was_whatever_takes_its_name() {
     symlink(site.path("outside"), site.path("main")).unwrap();
     let seen = tree.look(Path::new("a.txt"), false).unwrap();
     assert_eq!(seen.size, "main/a.txt".len() as u64, "not the file of the same name in outside");
-    assert!(tree.present(tree.root(), Path::new("a.txt")).is_err(), "its name leads elsewhere by now");
+    assert!(tree.present(tree.root(), Path::new("a.txt")).is_err(), "its name points to another folder now");
 }

@@ -1,4 +1,4 @@
-//! Gates: which messages they are for, and which may run commands.
+//! Gates: which messages they apply to, and which may run commands.
 
 use poste_core::gates::{CheckReport, Gate, GateReport, Gates, Program, Report, Source};
 use poste_core::text::{Label, TypeName};
@@ -105,5 +105,5 @@ fn output_is_bounded_and_never_carries_a_secret() {
     let secret = report("token=ghp_0123456789abcdefghijABCDEFGHIJ012345\n").content();
     assert!(secrets::find(&secret).is_empty());
     assert!(secret.body.text().contains("it may contain a secret"));
-    assert!(secret.body.text().contains("it ended with 1"), "the reason stays");
+    assert!(secret.body.text().contains("it ended with 1"), "the reason is kept");
 }

@@ -1,4 +1,4 @@
-//! Handoffs, for people to read.
+//! Handoffs, as documents for people.
 
 use poste_core::handoff::{Package, VerifyCommand};
 

@@ -1,4 +1,4 @@
-//! The parts that an office is made of, each by itself.
+//! Unit tests of the parts of an office.
 
 mod address;
 mod archive;

@@ -37,7 +37,7 @@ impl Fixture {
         export(&self.folder.path().join("out"), &office, &texts, artifacts, &self.blobs, &mut |_| {})
     }
 
-    /// Everything beside the blobs.
+    /// Everything next to the blobs.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.folder.path())
             .unwrap()
@@ -59,7 +59,7 @@ fn a_package_has_its_texts_and_its_files_under_their_paths() {
     assert_eq!(read("artifacts/src/deep/a.rs"), "fn a() {}");
     assert_eq!(read("artifacts/b.txt"), "b");
     assert_eq!(fixture.names(), ["out"]);
-    assert!(matches!(fixture.export(&files), Err(Error::Occupied(_))), "what is there is not replaced");
+    assert!(matches!(fixture.export(&files), Err(Error::Occupied(_))), "an existing package is not replaced");
 }
 
 #[test]

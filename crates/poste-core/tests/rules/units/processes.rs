@@ -1,4 +1,4 @@
-//! Processes that were written down, found again.
+//! Recorded processes are recognized again.
 
 use std::process::{Command, Stdio};
 
@@ -11,11 +11,11 @@ fn a_process_is_known_again_and_its_number_alone_is_not_enough() {
     let mut child = Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap();
     let written = written_down(child.id());
     while program(child.id()).as_deref() != Some("sleep") {
-        std::thread::yield_now(); // told a moment after it was started
+        std::thread::yield_now(); // the program's name is known a moment after the start
     }
     assert_eq!(Presence::of(Some(&written)), Presence::Running);
     let earlier = SessionProcess { started_ms: written.started_ms.map(|ms| ms - 10), ..written.clone() };
-    assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that number by now");
+    assert_eq!(Presence::of(Some(&earlier)), Presence::Gone, "another process has that pid now");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(Presence::of(Some(&written)), Presence::Gone);

@@ -1,4 +1,4 @@
-//! The words of a search, and where they stand in a text.
+//! The words of a search, and their places in a text.
 
 use poste_core::store::Store;
 use poste_core::store::search::{Document, InvalidQuery, Piece, Words};

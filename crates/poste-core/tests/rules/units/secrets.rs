@@ -3,7 +3,7 @@
 use poste_core::log::{Body, Content};
 use poste_core::secrets::{Finding, find};
 
-/// Nobody reads more of them.
+/// The most findings that are reported.
 const FINDINGS_MAX: usize = 5;
 
 fn find_in(bytes: &[u8]) -> Vec<Finding> {
@@ -14,7 +14,7 @@ fn kinds(text: &str) -> Vec<&'static str> {
     find_in(text.as_bytes()).iter().map(|finding| finding.what).collect()
 }
 
-/// Letters and digits in no order, made here so that no scanner of others stumbles over this file.
+/// Random letters and digits, generated so that no secret scanner reports this file.
 fn random(length: usize) -> String {
     let alphabet = b"q7RkZ2mWx9LpT4vBn8CsY6hDj3FgKe5AuXi1";
     let mut state = 12_345_u32;
@@ -121,7 +121,7 @@ fn ordinary_text_is_left_alone() {
     }
 }
 
-/// The repository's own prose and code is what agents send each other every day.
+/// The repository's own prose and code is typical of what agents send each other.
 #[test]
 fn our_own_pages_and_code_raise_no_alarm() {
     for (name, text) in [

@@ -1,4 +1,4 @@
-//! An office folder as it is made.
+//! A new office folder.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use poste_core::Error;
 use poste_core::store::{Options, Store, schema};
 use rusqlite::Connection;
 
-/// One SQLite per process, and a sound one: 3.51.3 closed a race between processes in WAL mode.
+/// There is one SQLite per process, and 3.51.3 fixed a race between processes in WAL mode.
 #[test]
 fn the_bundled_sqlite_is_new_enough() {
     assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());

@@ -1,4 +1,4 @@
-//! Moments and lengths of time as people write them.
+//! Times and durations as people write them.
 
 use poste_core::Timestamp;
 use poste_core::limits::{DAY_MS, MINUTE_MS};

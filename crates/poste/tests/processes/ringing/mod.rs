@@ -1,5 +1,5 @@
-//! Each way mail comes into being × each way its recipient is rung. Whoever commits what must be seen now rings for it, whatever
-//! it was: a send, a notice the office makes itself, a tick, a step of a workflow, what a supervisor or a rule writes.
+//! Each source of mail × each way to ring its recipient. The process that commits mail of urgency `now` rings for it,
+//! be it a send, a notice of the office, a tick, a workflow step, or what a supervisor or a rule writes.
 
 mod scene;
 mod server;
@@ -29,7 +29,7 @@ use server::Server;
 use sources::{Make, SOURCES, Source};
 use ways::{CHANNEL, CLAUDE_SOCKET, CODEX_QUEUE, COMMAND, Heard, OPENCODE, REWAKE, TMUX, Way};
 
-/// One office for each way, in which mail of every source is made and rung for.
+/// One office for each way, in which every source creates mail that is rung for.
 macro_rules! matrix {
     ($($test:ident: $way:expr;)+) => {
         const WAYS: &[Way] = &[$($way),+];
@@ -53,7 +53,7 @@ matrix! {
     by_the_channel_of_its_tools: CHANNEL;
 }
 
-/// Ways that mail does not ring by.
+/// Ways that are not used for new mail.
 const NOT_BY_MAIL: [(WakeWay, &str); 2] = [
     (WakeWay::Spawn, "a program is started by a dispatcher, or by a person who runs `poste wake`"),
     (WakeWay::Nothing, "it says that there was no way"),
@@ -68,7 +68,7 @@ fn every_source_rings_by(way: &Way) {
     for source in sources() {
         prepared.insert(source.name, (source.prepare)(&scene, source.name));
     }
-    // Their times run side by side.
+    // Their deadlines run in parallel.
     let mut under_way = Vec::new();
     for source in sources() {
         if let Make::Later(start) = source.make {
@@ -86,14 +86,14 @@ fn every_source_rings_by(way: &Way) {
         }
     }
     every_notice_was_made(&scene);
-    // The others leave out some sources.
+    // The other ways leave out some sources.
     if way.name == COMMAND.name {
         every_kind_of_mail_was_made(&scene);
     }
     scene.desk.verify();
 }
 
-/// Mail of one source, about to be rung for in one way.
+/// One source's mail, to be rung for in one way.
 struct Pair<'s> {
     scene: &'s Scene,
     way: &'s Way,
@@ -120,7 +120,7 @@ impl Pair<'_> {
     }
 }
 
-/// The office makes notices for as many reasons as it knows.
+/// Checks that the office made every kind of notice.
 fn every_notice_was_made(scene: &Scene) {
     let office = rusqlite::Connection::open(scene.desk.office().join("office.db")).expect("opened");
     let mut made = office.prepare("SELECT DISTINCT notice FROM messages WHERE notice IS NOT NULL").expect("a query");
@@ -131,7 +131,7 @@ fn every_notice_was_made(scene: &Scene) {
     assert_eq!(made, all.collect());
 }
 
-/// Some records are a message beside what else they do. The golden records have every field, so they tell which.
+/// Some records carry a message besides their own change. The golden records have every field, so they show which.
 fn every_kind_of_mail_was_made(scene: &Scene) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../poste-testkit/tests/records/v1");
     let golden = fs::read_dir(golden).expect("there are golden records").map(|entry| entry.expect("an entry").path());
@@ -164,13 +164,13 @@ fn every_way_is_in_the_table() {
 
 // ── Who is rung, and for what ────────────────────────────────────────────────────────────────────────────────
 
-/// A command rings, whoever it is.
+/// Configures a command that rings any agent.
 fn rung_by_command(scene: &Scene) {
     let rung = scene.desk.folder.path().join("rung-for-{agent}").display().to_string();
     scene.configure(&format!("[wake]\ncommand = [\"touch\", \"{rung}\"]\n"));
 }
 
-/// The office, as this process has it.
+/// Opens the office in this process.
 fn open(scene: &Scene, options: Options) -> Office {
     let place = Place { path: scene.desk.office(), clock: Arc::new(SystemClock), options };
     place.open().expect("the office opens")
@@ -189,7 +189,7 @@ fn the_process_that_rings_is_told_whom_to_ring_not_for_what() {
     for who in ["send", &mate] {
         scene.sleeps(who, scene.program.0.id(), Reach::default());
     }
-    // Stands for this program, and notes what it is started with.
+    // Stands in for `poste` and records its arguments.
     let folder = scene.desk.folder.path().to_owned();
     let script = scene.write("ringer", "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../args.new && mv ../args.new ../args\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
@@ -202,9 +202,9 @@ fn the_process_that_rings_is_told_whom_to_ring_not_for_what() {
     });
     office.submit(&sends, &Rules::none()).expect("stored");
     Carrier { program: Some(script), via: Via::Mcp, ..Carrier::default() }.carry_out(&mut office);
-    until("the process that rings", || folder.join("args").exists());
+    until("the process that rings to start", || folder.join("args").exists());
     let args = fs::read_to_string(folder.join("args")).expect("read");
-    // Before it looks, the first message is taken.
+    // The first message is claimed before that process looks.
     scene.claimed("1", &mate);
     scene.run(&[&args.lines().collect::<Vec<_>>()[..], &["--as", "peer"]].concat());
     let records = scene.records(0);
@@ -241,7 +241,7 @@ fn a_session_of_another_machine_is_left_to_it() {
         assert!(!by_hand.status.success() && said.contains("on another machine (there)"), "{said}");
     }
     let track = scene.json(&["track", &number]);
-    assert_eq!((&track["deliveries"][0]["wakes"], owed(&scene)), (&json!([]), 1), "it stays owed there");
+    assert_eq!((&track["deliveries"][0]["wakes"], owed(&scene)), (&json!([]), 1), "the ring stays owed there");
 }
 
 #[test]
@@ -256,9 +256,9 @@ fn mail_behind_a_thousand_others_is_rung_for_and_all_of_it_is_recorded() {
         scene.run(&["send", "--batch", &batch.display().to_string(), "--as", "peer"]);
     };
     send(1_000, "directive", "urgent");
-    assert_eq!(owed(&scene), 0, "that comes at the next tool call");
+    assert_eq!(owed(&scene), 0, "mail for the next tool call needs no ring");
     send(SENT, "alert", "low");
-    until("a record for each of them", || owed(&scene) == 0);
+    until("a record for each message", || owed(&scene) == 0);
     assert!(scene.desk.folder.path().join("rung-for-send").exists());
     let records = scene.records(1_000);
     assert_eq!(records.iter().filter(|record| record["name"] == "delivery.wake").count(), SENT as usize);
@@ -273,7 +273,7 @@ fn a_server_of_tools_rings_its_own_agent_for_what_falls_due() {
     let mut server = Server::start(&scene, "send", &["--channel"]);
     assert_ne!(server.call("check_inbox", &json!({}))["isError"], true);
     scene.run(&["send", "peer", "Soon", "--type", "directive", "--expires", "1s", "--as", "send"]);
-    // Nobody else looks: the server settles what is due.
+    // No other process looks: the server settles what is due.
     until("a ring by the server", || scene.desk.folder.path().join("rung-for-send").exists());
     drop(server);
 }
@@ -286,7 +286,7 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
     let folder = scene.desk.folder.path().to_owned();
     let rung = folder.join("rung-for-{agent}").display().to_string();
     let ring = format!("[wake]\ncommand = [\"touch\", \"{rung}\"]\n");
-    // Committed while nobody could be rung, as by somebody who died right after its commit.
+    // Committed while nothing could be rung, as by a process that died right after its commit.
     scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
     scene.sleeps("send", scene.program.0.id(), Reach::default());
     fs::write(scene.desk.office().join("local.toml"), ring).expect("written");
@@ -303,7 +303,7 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
 #[test]
 fn a_server_on_another_host_is_asked_by_a_dispatcher_only() {
     let scene = Scene::new();
-    // Not one of the addresses that stand for this machine.
+    // An address that does not count as this machine.
     let listener = TcpListener::bind("127.0.0.2:0").expect("bound");
     listener.set_nonblocking(true).expect("set");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -332,7 +332,7 @@ fn a_watcher_rings_for_what_it_settles() {
     scene.sleeps("send", scene.program.0.id(), Reach::default());
     scene.run(&["send", "send", "Fire", "--type", "alert", "--not-before", "1s", "--as", "peer"]);
     std::thread::sleep(Duration::from_millis(1_200));
-    // Nobody else writes or looks: what is due is settled as the watcher begins with a rule.
+    // No other process writes or looks: the watcher settles what is due when it begins a rule.
     scene.run(&["watch", "--once", "--rule", "fresh"]);
     until("a ring by the watcher", || rung.exists());
     scene.desk.verify();
@@ -349,7 +349,7 @@ fn a_batch_and_an_ingest_advance_what_their_ticks_end() {
         let lines = json!({ "to": "bot", "subject": "Anything" });
         let batch = scene.write("lines.jsonl", &format!("{lines}\n")).display().to_string();
         let text = scene.write("line.txt", "Anything\n").display().to_string();
-        // Nobody else writes or looks here: what ends the step is in the same transaction as the mail.
+        // No other process writes or looks: the tick that ends the step is in the same transaction as the mail.
         until(&format!("the second step after a {way}"), || {
             match way {
                 "batch" => scene.run(&["send", "--batch", &batch, "--as", "peer"]),
@@ -361,7 +361,7 @@ fn a_batch_and_an_ingest_advance_what_their_ticks_end() {
     }
 }
 
-/// How many steps were sent, by the log alone: looking at a workflow would move it.
+/// The number of steps sent, counted in the log: showing a workflow would advance it.
 fn sent_steps(scene: &Scene) -> usize {
     let log = scene.desk.run(&["log", "show", "--json", "--after", "0", "--limit", "1000"]);
     log.matches("workflow.step").count()

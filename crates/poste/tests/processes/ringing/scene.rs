@@ -1,4 +1,4 @@
-//! The office in which mail is made and rung for.
+//! The office in which mail is created and rung for.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::sources::SOURCES;
 use crate::common::{Desk, Reaped, expect_success};
 
-/// Rings only what must be seen now, and most types can wait for the next turn. Here none can, so that all mail rings.
+/// Only urgency `now` rings, and most types default to a lower one. Here they all get it, so that all mail rings.
 const TYPES: &str = r#"
 [delivery]
 max_attempts = 1
@@ -42,15 +42,15 @@ run = ["false"]
 run = ["echo", "Done"]
 "#;
 
-/// An office with `peer`, who makes the mail, and one recipient for each way it comes into being.
+/// An office with `peer`, who creates the mail, and one recipient for each source.
 pub(super) struct Scene {
     pub(super) desk: Desk,
-    /// Stands for the programs of all recipients.
+    /// Stands in for the programs of all recipients.
     pub(super) program: Reaped,
 }
 
 impl Scene {
-    /// Without any of the mail.
+    /// The office before any mail.
     pub(super) fn new() -> Self {
         let program = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().expect("sleep runs");
         let scene = Self { desk: Desk::new(&["peer"]), program: Reaped(program) };
@@ -88,17 +88,17 @@ impl Scene {
         serde_json::from_slice(&output.stdout).expect("an answer in JSON")
     }
 
-    /// Sends something, and gives its number.
+    /// Sends a message and returns its number.
     pub(super) fn sent(&self, args: &[&str]) -> String {
         self.json(args)["number"].to_string()
     }
 
-    /// Claims a message, and gives the token.
+    /// Claims a message and returns the token.
     pub(super) fn claimed(&self, number: &str, who: &str) -> String {
         self.json(&["claim", number, "--as", who])["token"].to_string()
     }
 
-    /// Somebody else who has the role of a recipient.
+    /// Registers another agent with the role of a recipient.
     pub(super) fn mate(&self, who: &str) -> String {
         let mate = format!("{who}-mate");
         self.run(&["register", &mate, "--role", who]);
@@ -111,14 +111,14 @@ impl Scene {
         path
     }
 
-    /// Adds to what is configured on this machine.
+    /// Appends to this machine's own configuration.
     pub(super) fn configure(&self, more: &str) {
         let path = self.desk.office().join("local.toml");
         let before = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, format!("{before}\n{more}")).expect("written");
     }
 
-    /// Starts a workflow in somebody's name, and gives its label and the number of its first step.
+    /// Starts a workflow as `owner` and returns its label and the message of its first step.
     pub(super) fn workflow(&self, name: &str, owner: &str, steps: &str) -> [String; 2] {
         self.write(&format!("workflows/{name}.toml"), steps);
         let begun = self.json(&["workflow", "run", name, "--as", owner]);
@@ -127,7 +127,7 @@ impl Scene {
         [label, first]
     }
 
-    /// Begins the session of a recipient, reached in this way.
+    /// Starts the session of a recipient, to be reached in this way.
     pub(super) fn sleeps(&self, who: &str, pid: u32, reach: Reach) {
         let session = format!("run-{who}");
         if !self.output(&["session", "show", &session]).status.success() {
@@ -146,7 +146,7 @@ impl Scene {
         self.run(&[&["session", "start", "--name", session, "--pid", &pid, "--as", who], more].concat());
     }
 
-    /// Settles what is due, in nobody's name: an agent that looks itself is awake.
+    /// Settles what is due without acting as an agent: an agent that runs a command is awake.
     pub(super) fn look(&self) {
         self.json(&["agents"]);
     }
@@ -156,7 +156,7 @@ impl Scene {
         log["records"][0]["position"].as_u64().expect("a position")
     }
 
-    /// Every record after one.
+    /// Every record after this position.
     pub(super) fn records(&self, after: u64) -> Vec<Value> {
         let mut records: Vec<Value> = Vec::new();
         loop {
@@ -169,7 +169,7 @@ impl Scene {
         }
     }
 
-    /// The ways in which an agent was rung after a record.
+    /// The ways in which an agent was rung after this position.
     pub(super) fn rung_by(&self, who: &str, after: u64) -> BTreeSet<String> {
         let records = self.records(after);
         let wakes = records.iter().filter(|record| record["name"] == "delivery.wake").map(|record| &record["header"]);

@@ -1,4 +1,4 @@
-//! A server of tools, and the program that started it.
+//! An MCP server and its client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Stdio};
@@ -17,7 +17,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one in an agent's name, and greets it.
+    /// Starts a server as an agent and completes the handshake.
     pub(super) fn start(scene: &Scene, agent: &str, args: &[&str]) -> Self {
         let mut command = scene.command(&[&["mcp"], args].concat());
         command.env("POSTE_AGENT", agent).env("POSTE_SESSION", format!("session-of-{agent}"));
@@ -51,12 +51,11 @@ impl Server {
         }
     }
 
-    /// Calls a tool.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.request("tools/call", &json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// Whether it has sent such a notification since it was asked the last time.
+    /// Whether it has sent this notification since the last call of this function.
     pub(super) fn has_notified(&mut self, method: &str) -> bool {
         let mut lines = self.lines.try_iter();
         lines.any(|line| serde_json::from_str::<Value>(&line).is_ok_and(|message| message["method"] == method))

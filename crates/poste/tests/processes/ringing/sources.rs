@@ -1,4 +1,4 @@
-//! How mail comes into being that its recipient has to see now.
+//! Sources of mail that its recipient must see now.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use super::scene::Scene;
 use super::server::Server;
 
 pub(super) struct Source {
-    /// The recipient's name and role, too: no ring of one is covered by that of another.
+    /// Also the recipient's name and role, so that a ring for one source does not cover another.
     pub(super) name: &'static str,
     pub(super) is_person: bool,
-    /// What happens before the recipient's session begins: a recipient that speaks is awake. Gives what `make` has to name.
+    /// Runs before the recipient's session starts, since an agent that acts is awake. Returns what `make` needs.
     pub(super) prepare: fn(&Scene, &str) -> Vec<String>,
     pub(super) make: Make,
     /// Ways that cannot ring for it.
@@ -19,7 +19,7 @@ pub(super) struct Source {
 pub(super) enum Make {
     /// By a command.
     Now(fn(&Scene, &str, &[String])),
-    /// By time, after this command: whoever looks settles what is due, and need not even have a name.
+    /// By time, after this command. Any process that looks settles what is due, even without acting as an agent.
     Later(fn(&Scene, &str, &[String])),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Never {
     pub(super) why: &'static str,
 }
 
-/// The recipient's own command makes the mail.
+/// The recipient's own command creates the mail.
 const OWN_COMMAND: Never = Never {
     ways: &["command", "claude-socket", "codex-queue", "opencode", "tmux"],
     why: "a command does not ring the agent it acts as: that agent is awake",
@@ -42,25 +42,25 @@ fn about(who: &str) -> String {
     format!("For {who}")
 }
 
-/// Something `peer` is asked for, by the recipient.
+/// A request from the recipient to `peer`.
 fn asks_peer(scene: &Scene, who: &str) -> Vec<String> {
     vec![scene.sent(&["send", "peer", &about(who), "--type", "directive", "--as", who])]
 }
 
-/// Something the recipient is asked for, and works on.
+/// A request that the recipient has claimed.
 fn holds_work(scene: &Scene, who: &str) -> Vec<String> {
     let number = scene.sent(&["send", who, &about(who), "--type", "directive", "--as", "peer"]);
     scene.claimed(&number, who);
     vec![number]
 }
 
-/// A page for the role of the recipient, which somebody else has as well.
+/// A page for the recipient's role, which another agent has as well.
 fn paged_with_mate(scene: &Scene, who: &str) -> Vec<String> {
     let mate = scene.mate(who);
     vec![scene.sent(&["send", &format!("role:{who}"), "Fire", "--type", "page", "--as", "peer"]), mate]
 }
 
-/// A numbered step for `peer` that nobody has done, and one for the recipient that comes after it.
+/// An open numbered step for `peer`, and a later one for the recipient.
 fn comes_second(scene: &Scene, who: &str) -> Vec<String> {
     let step = |to: &str, step: &str| {
         let what = ["--type", "blocker_notification", "--workflow", who, "--step", step, "--as", "boss"];
@@ -71,7 +71,7 @@ fn comes_second(scene: &Scene, who: &str) -> Vec<String> {
     vec![first]
 }
 
-/// Some make mail for others as well, so they come last.
+/// Sources that create mail for others as well come last.
 pub(super) const SOURCES: &[Source] = &[
     // ── Written ──────────────────────────────────────────────────────────────────────────────────────────────
     Source {
@@ -262,14 +262,14 @@ pub(super) const SOURCES: &[Source] = &[
         make: Make::Now(|scene, _, asked| scene.run(&["approve", &asked[0], "--as", "boss"])),
         ..SOURCE
     },
-    // The first that only time makes: it is claimed before a ring for another one is on its way and looks for lost ones.
+    // The first of those by time: it must be claimed before a process that rings for another looks for lost rings.
     Source {
         name: "lease",
         prepare: paged_with_mate,
         make: Make::Later(|scene, _, page| scene.run(&["claim", &page[0], "--lease", "1s", "--as", &page[1]])),
         not_by: Some(Never {
             ways: &["rewake"],
-            why: "a waiter tells of nothing twice, and the session was told of the page when it began",
+            why: "a waiter announces nothing twice, and the session was told of the page when it began",
         }),
         ..SOURCE
     },
@@ -352,7 +352,7 @@ pub(super) const SOURCES: &[Source] = &[
             vec![number, mate, token]
         },
         make: Make::Now(|scene, _, late| {
-            // It is kept, and whoever was late learns that by the code.
+            // The result is kept, and the exit code says that it was late.
             scene.output(&["done", &late[0], "--token", &late[2], "--as", &late[1]]);
         }),
         ..SOURCE
@@ -415,7 +415,7 @@ pub(super) const SOURCES: &[Source] = &[
         name: "reservation-ask",
         prepare: reserves,
         make: Make::Now(|scene, who, _| {
-            // It is refused, and whoever is in the way is asked.
+            // It is refused, and the holder is asked.
             scene.output(&["reserve", who, "--ask", "--as", "peer"]);
         }),
         ..SOURCE
@@ -489,7 +489,7 @@ pub(super) const SOURCES: &[Source] = &[
         ..SOURCE
     },
     // ── Runs, rules, teams ───────────────────────────────────────────────────────────────────────────────────
-    // Before any dispatcher runs, which would see to the rule as well.
+    // Before any dispatcher runs, which would process the rule as well.
     Source {
         name: "rule",
         prepare: |scene, who| {
@@ -526,7 +526,7 @@ pub(super) const SOURCES: &[Source] = &[
     Source {
         name: "shutdown",
         make: Make::Now(|scene, who, _| {
-            // Its session goes on, so it is not stopped.
+            // Its session is still running, so it is not stopped.
             scene.output(&["team", "stop", who, "--within", "0s", "--as", "peer"]);
         }),
         ..SOURCE

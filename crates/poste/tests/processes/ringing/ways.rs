@@ -19,18 +19,18 @@ use crate::common::{Reaped, until_all_wait};
 use crate::hooking::Session;
 
 pub(super) struct Way {
-    /// As `track` calls it.
+    /// The name that `track` shows.
     pub(super) name: &'static str,
-    /// Whether an attempt is written down.
+    /// Whether an attempt is recorded.
     pub(super) is_recorded: bool,
-    /// Prepares an office for it.
+    /// Prepares the office.
     pub(super) open: fn(&Scene) -> Begin,
 }
 
-/// Begins the session of a recipient that can be rung in this way only.
+/// Starts the session of a recipient that can be rung only in this way.
 pub(super) type Begin = Box<dyn Fn(&Scene, &'static str) -> Heard>;
 
-/// Whether the recipient was rung by now.
+/// Whether the recipient has been rung.
 pub(super) type Heard = Box<dyn FnMut() -> bool>;
 
 pub(super) const COMMAND: Way = Way {
@@ -51,14 +51,14 @@ pub(super) const CLAUDE_SOCKET: Way = Way {
     name: "claude-socket",
     is_recorded: true,
     open: |_| {
-        // The paths of sockets are short.
+        // Paths of sockets must be short.
         let folder = tempfile::tempdir().expect("a folder");
         Box::new(move |scene, who| {
             let socket = folder.path().join(who);
             let listener = UnixListener::bind(&socket).expect("bound");
             scene.sleeps(who, scene.program.0.id(), Reach { socket: Some(socket), ..Reach::default() });
             heard_once(move || {
-                let (mut stream, _) = listener.accept().expect("somebody rings");
+                let (mut stream, _) = listener.accept().expect("a ring");
                 let mut said = String::new();
                 stream.read_to_string(&mut said).expect("a line");
                 said.contains("run poste inbox")
@@ -92,7 +92,7 @@ pub(super) const OPENCODE: Way = Way {
             let (opencode_url, opencode_session) = (Some(url), Some(who.to_owned()));
             scene.sleeps(who, scene.program.0.id(), Reach { opencode_url, opencode_session, ..Reach::default() });
             heard_once(move || {
-                let (mut stream, _) = listener.accept().expect("somebody asks");
+                let (mut stream, _) = listener.accept().expect("a request");
                 let (mut request, mut part) = (String::new(), [0; 1024]);
                 while !request.ends_with("}]}") {
                     let read = stream.read(&mut part).expect("read");
@@ -105,7 +105,7 @@ pub(super) const OPENCODE: Way = Way {
     },
 };
 
-/// Somebody listens in the background, for one ring.
+/// Listens in the background for one ring.
 fn heard_once(listen: impl FnOnce() -> bool + Send + 'static) -> Heard {
     let (rung, heard): (_, Receiver<bool>) = channel();
     std::thread::spawn(move || rung.send(listen()));
@@ -131,7 +131,7 @@ pub(super) const TMUX: Way = Way {
     },
 };
 
-/// A server of tmux with one window for each recipient; what is typed there is kept in a file.
+/// A tmux server with one window for each recipient, where input is written to a file.
 struct Tmux(tempfile::TempDir);
 
 impl Tmux {
@@ -141,7 +141,7 @@ impl Tmux {
 
     fn run(&self, arguments: &[&str]) -> String {
         let output = Command::new("tmux").arg("-S").arg(self.socket()).args(arguments).output();
-        let output = output.expect("tmux is there; cargo xtask test installs it");
+        let output = output.expect("tmux is missing; cargo xtask test installs it");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text").trim().to_owned()
     }
@@ -164,7 +164,7 @@ pub(super) const REWAKE: Way = Way {
             let waiter = session.start("wait", &json!({}));
             until_all_wait(&scene.desk, std::slice::from_ref(&waiter));
             let mut waiter = Reaped(waiter);
-            // It ends with 2 to wake its session.
+            // It exits with 2 to wake its session.
             Box::new(move || {
                 waiter.ended(Duration::from_millis(10)) && waiter.0.wait().is_ok_and(|status| status.code() == Some(2))
             })
@@ -172,7 +172,7 @@ pub(super) const REWAKE: Way = Way {
     },
 };
 
-/// The server of the recipient's tools hears the bell itself and pushes what is new.
+/// The recipient's MCP server watches the bell itself and pushes new mail.
 pub(super) const CHANNEL: Way = Way {
     name: "channel",
     is_recorded: false,
