@@ -20,6 +20,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// What it is made on: its first argument.
+    pub(crate) fn file(&self) -> &str {
+        self.line.split_once('(').map_or("", |(_, arguments)| arguments.split(',').next().unwrap_or_default())
+    }
+
     /// A writer also opens the bell before it writes, but only to read it.
     pub(crate) fn rings_the_bell(&self) -> bool {
         self.name == "openat" && self.line.contains("/bell\"") && self.line.contains("O_RDWR")

@@ -58,6 +58,20 @@ fn faults(call: &str) -> &'static [Fault] {
     }
 }
 
+/// What to inject into which call. Of calls in a row that do the same to the same file, like the pages of a commit, the
+/// first and the last suffer every fault, and those between take turns: none is left out, and no fault strikes all.
+fn strikes(calls: &[Call]) -> impl Iterator<Item = (&Call, Fault)> {
+    let same = |one: &Call, next: &Call| one.name == next.name && one.file() == next.file();
+    calls.chunk_by(same).flat_map(|row| {
+        row.iter().enumerate().flat_map(move |(n, call)| {
+            let faults = faults(&call.name);
+            let is_edge = n == 0 || n + 1 == row.len();
+            let turn = move |i: usize| is_edge || i == n % faults.len();
+            faults.iter().enumerate().filter(move |(i, _)| turn(*i)).map(move |(_, fault)| (call, *fault))
+        })
+    })
+}
+
 struct Point<'a> {
     act: &'a Act,
     call: Call,
@@ -83,11 +97,8 @@ pub(crate) fn run_acts(rig: &Rig, tally: &Tally, wanted: impl Fn(&Act) -> bool) 
     }
     let mut points = Vec::new();
     for (act, calls, once) in &recorded {
-        let each = |call: &Call| {
-            let call = call.clone();
-            faults(&call.name).iter().map(move |fault| Point { act, call: call.clone(), fault: *fault, once })
-        };
-        let of_act: Vec<Point<'_>> = calls.iter().flat_map(each).collect();
+        let strike = |(call, fault): (&Call, Fault)| Point { act, call: call.clone(), fault, once };
+        let of_act: Vec<Point<'_>> = strikes(calls).map(strike).collect();
         points.extend(if rig.is_short() { Rig::sample(&mut rng, of_act, SHORT_POINTS) } else { of_act });
     }
     if rig.stops_early {
@@ -150,4 +161,22 @@ fn judge(point: &Point<'_>, run: &Run, kept: Result<bool>) -> Result<bool> {
 /// Printing the answer or the error. If that fails, the exit code is the only way to report.
 fn is_talk(call: &Call) -> bool {
     call.name == "write" && (call.line.contains("write(1<") || call.line.contains("write(2<"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_in_a_row_take_turns_and_every_call_suffers() {
+        let call = |nth, file| Call { name: "pwrite64".into(), nth, line: format!("pwrite64({file}, ...") };
+        let mut calls: Vec<Call> = (1..=20).map(|nth| call(nth, "5</wal>")).collect();
+        calls.push(call(21, "6</db>"));
+        let struck = |nth| strikes(&calls).filter(|(call, _)| call.nth == nth).count();
+        assert_eq!([struck(1), struck(20), struck(21)], [8; 3]);
+        assert!((2..20).all(|nth| struck(nth) == 1));
+        let between: Vec<_> = strikes(&calls[1..19]).map(|(_, Fault { errno, onward })| (errno, onward)).collect();
+        let missing = faults("pwrite64").iter().find(|fault| !between.contains(&(fault.errno, fault.onward)));
+        assert!(missing.is_none(), "{missing:?}");
+    }
 }
