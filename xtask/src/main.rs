@@ -131,18 +131,16 @@ fn fuzz(options: &[&str]) -> Result {
     step("fuzz", cargo().args(["run", "--quiet"]).args(program).args(options))
 }
 
-/// Measures a release build. The offices it measures in are kept below `target` for the next run.
+/// Measures what is handed out. The offices it measures in are kept below `target` for the next run.
 fn bench(options: &[&str]) -> Result {
-    step(
-        "release build",
-        cargo().args(["build", "--release", "--locked", "--package", "poste", "--package", "poste-bench"]),
-    )?;
+    let build = ["build", "--profile", "dist", "--locked", "--package", "poste", "--package", "poste-bench"];
+    step("building with the dist profile", cargo().args(build))?;
     let (root, target) = (root()?, target()?);
-    has_no_test_switches(&target.join("release/poste"))?;
+    has_no_test_switches(&target.join("dist/poste"))?;
     // The short form proves nothing worth keeping.
     let out = if options.contains(&"--short") { target.join("bench/short") } else { root.join("docs/bench") };
-    let mut measure = Command::new(target.join("release/poste-bench"));
-    measure.arg("--poste").arg(target.join("release/poste"));
+    let mut measure = Command::new(target.join("dist/poste-bench"));
+    measure.arg("--poste").arg(target.join("dist/poste"));
     measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
     step("measuring", measure.args(options))
 }
