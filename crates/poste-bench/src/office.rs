@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use poste_core::address::Address;
 use poste_core::fold::{Effect, Outcome, Verdict};
-use poste_core::log::{Body, Content, Done, Intent, MessageNo, Proposal, Register, Send, Via};
+use poste_core::log::{Body, Content, Done, Intent, MessageNo, Proof, Proposal, Register, Send, Via};
 use poste_core::office::{Office, Place, Rules};
 use poste_core::store::clock::{Clock, SystemClock};
 use poste_core::store::{Options, schema};
@@ -56,6 +56,7 @@ pub(crate) fn proposal(actor: &str, intent: Intent, content: Option<Content>) ->
         actor: actor.parse().expect("a name of this benchmark"),
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: SystemClock.wall(),
         intent,
         content,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use poste_core::log::Via;
+use poste_core::log::{Proof, Via};
 use poste_core::office::{Office, Place, Stop};
 use poste_core::store::clock::Clock;
 use poste_core::store::schema::Schema;
@@ -25,6 +25,8 @@ pub struct Station {
     /// The agent and session of this process, from its environment or command line.
     pub own: Identity,
     pub via: Via,
+    /// What proves that a person gave this command.
+    pub proof: Proof,
     /// The name shown to processes that wait for the write lock.
     pub program: String,
     pub lock_timeout: Duration,
@@ -71,7 +73,7 @@ impl Station {
     /// The agent and session of this process, and the files it may touch.
     pub fn caller(&self, office: &Office) -> Caller {
         let Identity { agent, session } = self.own.clone();
-        Caller { actor: agent, session, via: self.via, files: files_beside(office) }
+        Caller { actor: agent, session, via: self.via, proof: self.proof, files: files_beside(office) }
     }
 
     /// Renders a note for a person at a shell.

@@ -97,8 +97,8 @@ impl Office {
 
     /// A proposal with a fresh id. A caller with its own id sets it afterwards.
     pub fn proposal(&self, author: &Author, intent: Intent, content: Option<Content>) -> Proposal {
-        let Author { actor, session, via } = author.clone();
-        Proposal { id: fresh_id(), actor, session, via, sent_at: self.wall(), intent, content }
+        let Author { actor, session, via, proof } = author.clone();
+        Proposal { id: fresh_id(), actor, session, via, proof, sent_at: self.wall(), intent, content }
     }
 
     /// [`submit`](Self::submit) for one proposal.

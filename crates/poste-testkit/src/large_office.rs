@@ -1,7 +1,7 @@
 //! A large office full of mail to search. One word is in a single message, another in every second one.
 
 use poste_core::Error;
-use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
+use poste_core::log::{Body, Content, Intent, Proof, Proposal, Register, Send, Via};
 use poste_core::office::{Office, Rules};
 use poste_core::text::{Name, TypeName};
 
@@ -88,7 +88,7 @@ fn plain_agent() -> Register {
 
 fn proposal(office: &Office, id: &str, actor: &Name, intent: Intent, content: Option<Content>) -> Proposal {
     let (id, actor, sent_at) = (parsed(id), actor.clone(), office.wall());
-    Proposal { id, actor, session: None, via: Via::Cli, sent_at, intent, content }
+    Proposal { id, actor, session: None, via: Via::Cli, proof: Proof::None, sent_at, intent, content }
 }
 
 fn parsed<T: std::str::FromStr>(text: &str) -> T

@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use poste_core::fold::{FOLD_VERSION, Outcome};
-use poste_core::log::{self, Arrived, Barrier, Entry, Intent, Proposal, Record, Sealed, SequencerHead, Via};
+use poste_core::log::{self, Arrived, Barrier, Entry, Intent, Proof, Proposal, Record, Sealed, SequencerHead, Via};
 use poste_core::office::Rules;
 use poste_core::store::clock::Clock as _;
 use poste_core::text::{Name, RecordId};
@@ -444,6 +444,7 @@ fn own_proposal(id: String, sent_at: Timestamp, intent: Intent) -> Proposal {
         actor: Name::poste(),
         session: None,
         via: Via::Unknown,
+        proof: Proof::None,
         sent_at,
         intent,
         content: None,

@@ -4,7 +4,7 @@
 
 use poste_core::fold::{Code, FOLD_VERSION, Outcome, Refusals, Verdict, fold};
 use poste_core::log::{
-    Ack, Barrier, Claim, Clock, Intent, KINDS, Malformed, Proposal, Record, Sealed, Subscribe, TopicPattern, Via,
+    Ack, Barrier, Claim, Clock, Intent, KINDS, Malformed, Proof, Proposal, Record, Sealed, Subscribe, TopicPattern, Via,
 };
 use poste_core::office::Rules;
 use poste_core::store::Store;
@@ -25,6 +25,7 @@ fn proposal(id: &str, intent: Intent) -> Proposal {
         actor: "ann".parse().unwrap(),
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: Timestamp::ZERO,
         intent,
         content: None,

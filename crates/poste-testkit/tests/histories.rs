@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
-use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proposal, Tick, Via};
+use poste_core::log::{Archive, Intent, KINDS, MessageNo, Position, Proof, Proposal, Tick, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::table_digest::digest;
@@ -159,6 +159,7 @@ impl Run {
             actor: "ghost".parse().expect("a name"),
             session: None,
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: self.office.wall(),
             intent: Intent::Tick(Tick {}),
             content: None,

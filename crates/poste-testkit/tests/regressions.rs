@@ -2,7 +2,7 @@
 
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
 use poste_core::log::{
-    Ack, Claim, Done, Fail, Intent, Proposal, Register, Retry, Send, Subscribe, Tick, TopicPattern, Via,
+    Ack, Claim, Done, Fail, Intent, Proof, Proposal, Register, Retry, Send, Subscribe, Tick, TopicPattern, Via,
 };
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
@@ -53,6 +53,7 @@ impl Desk {
             actor: if actor == "poste" { Name::poste() } else { actor.parse().unwrap() },
             session: session.map(|session| session.parse().unwrap()),
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: Timestamp::ZERO,
             intent,
             content: None,
@@ -178,6 +179,7 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
         actor: "ann".parse().unwrap(),
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: Timestamp::ZERO,
         intent: Intent::Register(Register {
             kind: Some(AgentKind::Human),

@@ -2,7 +2,7 @@
 
 use poste_core::Office;
 use poste_core::fold::{Effect, Verdict};
-use poste_core::log::{Body, Content, Intent, MessageNo, Proposal, Send, Via};
+use poste_core::log::{Body, Content, Intent, MessageNo, Proof, Proposal, Send, Via};
 use poste_core::office::Rules;
 use poste_core::store::clock::{Clock as _, SystemClock};
 
@@ -15,6 +15,7 @@ pub(crate) fn proposal(id: &str, actor: &str, intent: Intent) -> Result<Proposal
         actor: actor.parse().map_err(text)?,
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: SystemClock.wall(),
         intent,
         content: None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use poste_core::log::Via;
+use poste_core::log::{Proof, Via};
 pub use poste_core::store::artifact::Files;
 use poste_core::store::tables::Agent;
 use poste_core::text::{Name, RecordId, Session};
@@ -21,6 +21,8 @@ pub struct Caller {
     pub session: Option<Session>,
     /// The surface the call came through.
     pub via: Via,
+    /// What proves that a person made the call. Verbs never take it from their input.
+    pub proof: Proof,
     /// The files the call may use, opened by the surface.
     pub files: Files,
 }
@@ -28,7 +30,7 @@ pub struct Caller {
 impl Caller {
     /// A caller that acts for an agent, without access to files.
     pub fn acting_for(actor: Name, session: Option<Session>, via: Via) -> Self {
-        Self { actor: Some(actor), session, via, files: Files::none() }
+        Self { actor: Some(actor), session, via, proof: Proof::None, files: Files::none() }
     }
 
     /// The calling agent, which must be registered.

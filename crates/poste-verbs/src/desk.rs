@@ -242,7 +242,8 @@ impl<'d> Desk<'d> {
 
     /// A proposal in another agent's name: one that the verb registers, or the office itself.
     pub fn proposal_as(&self, actor: Name, intent: Intent, content: Option<Content>, id: Option<RecordId>) -> Proposal {
-        let author = Author { actor, session: self.caller.session.clone(), via: self.caller.via };
+        let author =
+            Author { actor, session: self.caller.session.clone(), via: self.caller.via, proof: self.caller.proof };
         Proposal { id: id.unwrap_or_else(|| self.fresh_id()), ..self.office.proposal(&author, intent, content) }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use poste_core::fold::{Claimed, ClaimedItem, Code};
 use poste_core::gates::{self, Errand, Gate, Gates, Program, Ran, Report, Runner, Scene};
-use poste_core::log::{Author, Intent, MessageNo, Position, Release};
+use poste_core::log::{Author, Intent, MessageNo, Position, Proof, Release};
 use poste_core::office::Office;
 use poste_core::text::RecordId;
 use poste_core::views::{self, MessageView};
@@ -141,7 +141,12 @@ impl Held {
             until: item.lease_until,
             boot_until_ms: boot_ms.saturating_add(left(item)),
         });
-        let by = Author { actor: desk.speaker()?, session: desk.caller.session.clone(), via: desk.caller.via };
+        let by = Author {
+            actor: desk.speaker()?,
+            session: desk.caller.session.clone(),
+            via: desk.caller.via,
+            proof: Proof::None,
+        };
         Ok(Self { by, token: claimed.token, leases: leases.collect(), half_ms })
     }
 

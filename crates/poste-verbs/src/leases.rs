@@ -2,7 +2,7 @@
 //! supervisor all extend its leases.
 
 use poste_core::fold::{Effect, Verdict};
-use poste_core::log::{Author, Extend, Intent, MessageNo, Position};
+use poste_core::log::{Author, Extend, Intent, MessageNo, Position, Proof};
 use poste_core::{Office, Timestamp, views};
 
 use crate::{Desk, Result};
@@ -69,7 +69,8 @@ impl Desk<'_> {
         for views::Lease { message, token, until, length_ms } in
             views::leases(self.office.store(), &actor, session.as_ref())?
         {
-            let by = Author { actor: actor.clone(), session: session.clone(), via: self.caller.via };
+            let by =
+                Author { actor: actor.clone(), session: session.clone(), via: self.caller.via, proof: Proof::None };
             // When it began by the boot clock is unknown here.
             let (lease_ms, least_ms, boot_until_ms) = (Some(length_ms), length_ms / 2, i64::MAX);
             let mut lease = Lease { message, token, lease_ms, least_ms, until, boot_until_ms };

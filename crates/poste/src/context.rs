@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_connect::station::{self, Station};
-use poste_core::log::{MessageNo, Via};
+use poste_core::log::{MessageNo, Proof, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::SystemClock;
 use poste_core::store::schema::Schema;
@@ -391,6 +391,7 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
         office,
         own,
         via: via(command),
+        proof: Proof::None,
         program: command.to_owned(),
         lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
         schema,

@@ -178,6 +178,7 @@ mod tests {
             office: Some(office.to_owned()),
             own: Identity::default(),
             via: Via::Mcp,
+            proof: poste_core::log::Proof::None,
             program: "mcp".to_owned(),
             lock_timeout: Duration::from_secs(10),
             schema: schema::CURRENT,

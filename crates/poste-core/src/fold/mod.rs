@@ -47,8 +47,8 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{
-    Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Record, Sealed,
-    TICK_IDS, advance_id,
+    Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Proof, Record,
+    Sealed, TICK_IDS, advance_id,
 };
 use crate::store::tables::{IdRow, REPEAT, Tables};
 use crate::text::{Label, Name, Session};
@@ -66,6 +66,8 @@ pub(crate) struct Context {
     pub actor: Name,
     pub session: Option<Session>,
     pub machine: Label,
+    #[expect(dead_code, reason = "the rules for persons come next")]
+    pub proof: Proof,
     pub content_bytes: u64,
 }
 
@@ -369,6 +371,7 @@ fn understand(
         actor: envelope.actor.clone(),
         session: envelope.session.clone(),
         machine: envelope.machine.clone(),
+        proof: envelope.proof,
         content_bytes: envelope.content.map_or(0, |content| content.length),
     };
     Ok(Ok((intent, cx)))

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::digest::Digest;
 use crate::limits;
-use crate::log::{Artifact, ArtifactState, Content, Intent, Proposal, Via};
+use crate::log::{Artifact, ArtifactState, Content, Intent, Proof, Proposal, Via};
 use crate::text::{Label, Name, RecordId, Session};
 use crate::time::Timestamp;
 
@@ -58,6 +58,8 @@ pub struct Envelope {
     pub machine: Label,
     #[serde(with = "via_number")]
     pub via: Via,
+    #[serde(default = "unproven", with = "proof_number", skip_serializing_if = "is_unproven")]
+    pub proof: Proof,
     pub sent_at: Timestamp,
     pub header: Box<RawValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +68,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// Equal for two proposals that ask for the same change. Covers kind, actor, header and content, but not the
-    /// sender's clock, session, machine or surface.
+    /// sender's clock, session, machine, surface or proof.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.kind.to_le_bytes());
@@ -99,6 +101,32 @@ mod via_number {
         let number = u8::deserialize(deserializer)?;
         Ok(Via::of_number(number.into()).unwrap_or(Via::Unknown))
     }
+}
+
+/// A proof is a number too. One that only a newer program knows proves nothing here.
+mod proof_number {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::log::Proof;
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    pub(super) fn serialize<S: Serializer>(proof: &Proof, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(proof.number())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Proof, D::Error> {
+        let number = u8::deserialize(deserializer)?;
+        Ok(Proof::of_number(number.into()).unwrap_or(Proof::None))
+    }
+}
+
+fn unproven() -> Proof {
+    Proof::None
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_unproven(proof: &Proof) -> bool {
+    !proof.is_given()
 }
 
 /// Why bytes are not a record.
@@ -153,6 +181,7 @@ impl Sealed {
             session: proposal.session.clone(),
             machine: machine.clone(),
             via: proposal.via,
+            proof: proposal.proof,
             sent_at: proposal.sent_at,
             header,
             content: content

@@ -96,6 +96,33 @@ worded_enum!(
     }
 );
 
+worded_enum!(
+    /// What proves that a person gave a command themselves, and not an agent acting in their name. Only the command line
+    /// can prove it; the fold lets nothing else decide what is reserved for people.
+    Proof {
+        /// Nothing proves it: a script, a hook, an agent.
+        None = 0 "none",
+        /// The command ran in the foreground of a terminal, with no agent above it.
+        Terminal = 1 "terminal",
+        /// The person also typed a word that the command asked for.
+        Word = 2 "word",
+        /// The command was given a token that agents do not have.
+        Token = 3 "token",
+    }
+);
+
+impl Proof {
+    /// Whether a person gave the command.
+    pub fn is_given(&self) -> bool {
+        *self != Self::None
+    }
+
+    /// Whether a person confirmed exactly this command.
+    pub fn is_confirmed(self) -> bool {
+        matches!(self, Self::Word | Self::Token)
+    }
+}
+
 impl Via {
     /// The surface, or `None` if it is unknown.
     pub fn known(self) -> Option<Self> {
@@ -111,24 +138,26 @@ pub struct Proposal {
     pub session: Option<Session>,
     /// The surface it came through. The office itself adds the machine.
     pub via: Via,
+    pub proof: Proof,
     /// The caller's clock, for information only.
     pub sent_at: Timestamp,
     pub intent: Intent,
     pub content: Option<Content>,
 }
 
-/// The agent that writes, its session, and the surface.
+/// The agent that writes, its session, the surface, and whether a person is behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
     pub actor: Name,
     pub session: Option<Session>,
     pub via: Via,
+    pub proof: Proof,
 }
 
 impl Author {
     /// An author outside of any session.
     pub fn new(actor: Name, via: Via) -> Self {
-        Self { actor, session: None, via }
+        Self { actor, session: None, via, proof: Proof::None }
     }
 }
 

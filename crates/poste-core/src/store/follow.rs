@@ -20,7 +20,7 @@ use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine
 use crate::error::Error;
 use crate::fold::{self, Outcome, Refusals, Verdict, fold, fold_malformed};
 use crate::limits;
-use crate::log::{Arrived, Entry, Head, Intent, Position, Proposal, Record, Sealed, Sequencer, Tick, Via};
+use crate::log::{Arrived, Entry, Head, Intent, Position, Proof, Proposal, Record, Sealed, Sequencer, Tick, Via};
 use crate::text::{Name, RecordId};
 use crate::views;
 
@@ -132,6 +132,7 @@ impl Follower {
             actor: Name::poste(),
             session: None,
             via: Via::Unknown,
+            proof: Proof::None,
             sent_at,
             intent: Intent::Tick(Tick {}),
             content: None,

@@ -14,7 +14,7 @@ use super::tables::Tables;
 use super::{Options, Store, WAL_BYTES_MAX, WAL_BYTES_MAX_STAYING, erase, machine};
 use crate::error::Error;
 use crate::fold::{FOLD_VERSION, Outcome, Refusals, Verdict, fold};
-use crate::log::{Barrier, Clock as ClockLeap, Intent, Proposal, Record, Sealed, Tick, Via};
+use crate::log::{Barrier, Clock as ClockLeap, Intent, Proof, Proposal, Record, Sealed, Tick, Via};
 use crate::text::{Label, Name, RecordId};
 use crate::time::Timestamp;
 
@@ -285,7 +285,16 @@ fn append_as(
     intent: Intent,
 ) -> Result<(), Error> {
     let position = tables.cursor.head.position.next();
-    let proposal = Proposal { id, actor, session: None, via: Via::Unknown, sent_at: at, intent, content: None };
+    let proposal = Proposal {
+        id,
+        actor,
+        session: None,
+        via: Via::Unknown,
+        proof: Proof::None,
+        sent_at: at,
+        intent,
+        content: None,
+    };
     let record = Record { position, at, sealed: Sealed::seal(&proposal, machine)? };
     match fold(tables, &record, Refusals::Dropped)?.verdict {
         Verdict::Accepted(_) => Ok(()),

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use poste_core::fold::{Claimed, Code, Effect, Late, Outcome, Rejection, Sent, Verdict};
 use poste_core::log::{
-    Ack, Body, Claim, Content, Done, Ends, EndsHow, Extend, Fail, Intent, Proposal, Register, Release, Retire, Retry,
-    Send, Shown, Subscribe, TopicPattern, Unsubscribe, Via,
+    Ack, Body, Claim, Content, Done, Ends, EndsHow, Extend, Fail, Intent, Proof, Proposal, Register, Release, Retire,
+    Retry, Send, Shown, Subscribe, TopicPattern, Unsubscribe, Via,
 };
 use poste_core::office::{self, Place, Settled};
 use poste_core::store::clock::{Boot, Clock};
@@ -522,7 +522,7 @@ pub fn speaker(who: &str) -> (Name, Option<Session>) {
 pub fn proposal(id: &str, who: &str, sent_at: Timestamp, intent: Intent, content: Option<Content>) -> Proposal {
     let (actor, session) = speaker(who);
     let id: RecordId = id.parse().expect("an id");
-    Proposal { id, actor, session, via: Via::Cli, sent_at, intent, content }
+    Proposal { id, actor, session, via: Via::Cli, proof: Proof::None, sent_at, intent, content }
 }
 
 pub fn agent() -> Register {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use poste_core::fold::Claimed;
-use poste_core::log::{Author, Via};
+use poste_core::log::{Author, Proof, Via};
 use poste_core::office::Office;
 use poste_core::store::processes;
 use poste_core::views::{Holder, Standing};
@@ -111,7 +111,7 @@ impl<'a> Guard<'a> {
 
     fn keep_open(&mut self, changed: bool) -> Result<(), Error> {
         let Holder { agent, run, .. } = &self.holder;
-        let by = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch };
+        let by = Author { actor: agent.clone(), session: Some(run.clone()), via: Via::Dispatch, proof: Proof::None };
         let mut index = 0;
         while let Some(own) = self.open.get_mut(index) {
             let standing = match changed {
@@ -208,7 +208,8 @@ mod tests {
     }
 
     fn say(office: &mut Office, who: &str, session: Option<&Session>, intent: Intent) -> Effect {
-        let author = Author { actor: who.parse().unwrap(), session: session.cloned(), via: Via::Dispatch };
+        let author =
+            Author { actor: who.parse().unwrap(), session: session.cloned(), via: Via::Dispatch, proof: Proof::None };
         let proposal = office.proposal(&author, intent, None);
         poste_config::propose(office, &proposal).unwrap().verdict.accepted().unwrap()
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use poste_config::{AgentConfig, AnswerBy, Mode, Preset};
 use poste_core::fold::{Claimed, Effect, Outcome, Verdict};
-use poste_core::log::{Author, Content, Intent, MessageNo, Proposal, RunOutcome, RunStart, Via};
+use poste_core::log::{Author, Content, Intent, MessageNo, Proof, Proposal, RunOutcome, RunStart, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::{host_name, processes};
 use poste_core::text::{Name, RecordId, Session};
@@ -193,7 +193,8 @@ struct Run {
 
 impl Supervisor<'_> {
     fn proposal(&self, actor: &Name, run: &Session, intent: Intent, content: Option<Content>) -> Proposal {
-        let author = Author { actor: actor.clone(), session: Some(run.clone()), via: Via::Dispatch };
+        let author =
+            Author { actor: actor.clone(), session: Some(run.clone()), via: Via::Dispatch, proof: Proof::None };
         self.office.proposal(&author, intent, content)
     }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use poste_config::AgentConfig;
-use poste_core::log::{Author, Body, Content, Intent, MessageNo, Proposal, Retire, RunEnd, RunOutcome, Via};
+use poste_core::log::{Author, Body, Content, Intent, MessageNo, Proof, Proposal, Retire, RunEnd, RunOutcome, Via};
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::RunRow;
@@ -302,7 +302,8 @@ fn proposal(
     // first; then all of them use the next one.
     let digest = Digest::of(format!("{} {what}", row.run).as_bytes());
     let id = office.free_id(&format!("lost-{digest}"))?;
-    let author = Author { actor: row.agent.clone(), session: Some(row.run.clone()), via: Via::Dispatch };
+    let author =
+        Author { actor: row.agent.clone(), session: Some(row.run.clone()), via: Via::Dispatch, proof: Proof::None };
     Ok(Proposal { id, ..office.proposal(&author, intent, content) })
 }
 
@@ -327,7 +328,7 @@ mod tests {
         let mut office = place.open().unwrap();
         let mut say = |who: &str, session: Option<&str>, id: Option<String>, intent: Intent| {
             let session = session.map(|session| session.parse().unwrap());
-            let author = Author { actor: who.parse().unwrap(), session, via: Via::Cli };
+            let author = Author { actor: who.parse().unwrap(), session, via: Via::Cli, proof: Proof::None };
             let mut proposal = office.proposal(&author, intent, None);
             proposal.id = id.map_or(proposal.id, |id| id.parse().unwrap());
             poste_config::propose(&mut office, &proposal).unwrap().verdict.accepted().unwrap()

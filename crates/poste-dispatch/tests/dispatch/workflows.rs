@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use poste_core::fold::Verdict;
 use poste_core::log::{
-    ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proposal, Register,
-    Retire, Send, Via, WorkflowRetry,
+    ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proof, Proposal,
+    Register, Retire, Send, Via, WorkflowRetry,
 };
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
@@ -67,6 +67,7 @@ impl Desk {
             actor: who.parse().unwrap(),
             session: None,
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: self.office.wall(),
             intent,
             content,

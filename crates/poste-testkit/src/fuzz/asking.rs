@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
+use poste_core::log::{Body, Content, Intent, Proof, Proposal, Register, Send, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::payload::SchemaSource;
 use poste_core::payload::{PayloadSchemas, Validators};
@@ -73,7 +73,7 @@ fn library() -> Result<(Office, tempfile::TempDir), Error> {
 
 fn proposal(id: &str, intent: Intent, content: Option<Content>) -> Proposal {
     let (id, actor) = (id.parse().expect("an id"), "ann".parse().expect("a name"));
-    Proposal { id, actor, session: None, via: Via::Cli, sent_at: Timestamp::ZERO, intent, content }
+    Proposal { id, actor, session: None, via: Via::Cli, proof: Proof::None, sent_at: Timestamp::ZERO, intent, content }
 }
 
 pub(super) fn search(input: &[u8]) -> Checked {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use poste::probe;
-use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Proposal, Sealed, Via};
+use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, MessageNo, Proof, Proposal, Sealed, Via};
 use poste_core::views::MessageView;
 use poste_core::vocabulary::TrustLabel;
 use poste_core::{Digest, Timestamp};
@@ -45,6 +45,7 @@ pub(super) fn batch(input: &[u8]) -> Checked {
         actor: "lead".parse().expect("a name"),
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: Timestamp::ZERO,
         intent: Intent::Send(header),
         content: Some(content),

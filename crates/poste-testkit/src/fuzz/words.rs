@@ -7,7 +7,7 @@ use poste::probe;
 use poste_config::edit::change;
 use poste_config::{ConfigFile, FilePolicy, KeyPath, check_local};
 use poste_core::fold::{Refusals, fold};
-use poste_core::log::{Intent, Proposal, Record, Sealed, TopicPattern, Via};
+use poste_core::log::{Intent, Proof, Proposal, Record, Sealed, TopicPattern, Via};
 use poste_core::store::Store;
 use poste_core::text::{InvalidText, Label, Name, RecordId, Session, Topic, TypeName, Word, nearest, quoted};
 use poste_core::time::{When, length, parse_duration_ms, parse_when};
@@ -258,6 +258,7 @@ fn folds(file: FilePolicy) -> Result<(), String> {
         actor: Name::poste(),
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: Timestamp::ZERO,
         intent: Intent::Policy(policy),
         content: None,

@@ -23,7 +23,7 @@ mod words;
 mod work;
 mod workflows;
 
-use poste_core::log::{Body, Content, Intent, Proposal, Via};
+use poste_core::log::{Body, Content, Intent, Proof, Proposal, Via};
 use poste_core::store::Store;
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::vocabulary::AgentKind;
@@ -291,6 +291,7 @@ impl Generator {
             actor: draft.actor,
             session: draft.session,
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: Timestamp::from_ms(sight.now.ms() + self.rng.between(-5_000, 5_000)),
             intent: draft.intent,
             content: draft.content,

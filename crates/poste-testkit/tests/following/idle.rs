@@ -5,7 +5,7 @@ use std::fs;
 
 use poste_core::Office;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{HandlerTake, Intent, Register, Retire, Via};
+use poste_core::log::{HandlerTake, Intent, Proof, Register, Retire, Via};
 use poste_core::store::tables::StepState;
 use poste_core::{MessageNo, views};
 use poste_verbs::answer::Mark;
@@ -88,7 +88,13 @@ fn a_rule_that_another_watcher_holds_is_not_asked_for_in_the_log() {
 fn what_was_shown_is_marked_once() {
     let (mut world, mut one, _) = World::with(&["ann", "bob"]);
     accepted(world.send(&mut one, "ann", "bob", "hello"));
-    let caller = Caller { actor: Some("bob".parse().unwrap()), session: None, via: Via::Cli, files: Files::none() };
+    let caller = Caller {
+        actor: Some("bob".parse().unwrap()),
+        session: None,
+        via: Via::Cli,
+        proof: Proof::None,
+        files: Files::none(),
+    };
     let host = Host { ids: Ids::default(), program: None, run: None };
     let mut show = || Desk::new(&mut one, &caller, &host).confirm(vec![Mark::Shown(vec![MessageNo(1)])]).unwrap();
     let before = world.sequencer.last();

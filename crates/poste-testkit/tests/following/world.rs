@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use poste_core::fold::{Code, Effect, Outcome, Verdict};
-use poste_core::log::{Body, Content, Intent, Proposal, Register, Send, Via};
+use poste_core::log::{Body, Content, Intent, Proof, Proposal, Register, Send, Via};
 use poste_core::office::Place;
 use poste_core::office::Rules;
 use poste_core::store::Options;
@@ -77,6 +77,7 @@ impl World {
             actor: actor.parse().unwrap(),
             session: None,
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: self.clock.wall(),
             intent,
             content: None,
@@ -105,7 +106,13 @@ impl World {
 
 /// Calls a verb the way a surface does, with JSON, and answers with JSON.
 pub fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
-    let caller = Caller { actor: Some(actor.parse().unwrap()), session: None, via: Via::Cli, files: Files::none() };
+    let caller = Caller {
+        actor: Some(actor.parse().unwrap()),
+        session: None,
+        via: Via::Cli,
+        proof: Proof::None,
+        files: Files::none(),
+    };
     let host = Host { ids: Ids::default(), program: None, run: None };
     let input: V = serde_json::from_value(input).unwrap();
     let answered = Desk::new(office, &caller, &host).call(input).unwrap();

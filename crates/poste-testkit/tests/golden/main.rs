@@ -84,6 +84,7 @@ fn golden_records_decode_and_seal_to_the_same_bytes() {
             actor: envelope.actor.clone(),
             session: envelope.session.clone(),
             via: envelope.via,
+            proof: envelope.proof,
             sent_at: envelope.sent_at,
             intent,
             content,

@@ -5,11 +5,11 @@ use poste_core::log::{
     Content, ContextAppend, ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Document, Done,
     Drop, Ends, EndsHow, Extend, Fail, GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease,
     HandlerSettle, HandlerTake, HandoffAccept, HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent,
-    Lines, NoteKind, Policy, PolicyType, Prolong, Proposal, Redact, Register, Release, Reserve, Retire, Retry, RunEnd,
-    RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings,
-    Settling, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Via,
-    Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
-    context_mail,
+    Lines, NoteKind, Policy, PolicyType, Prolong, Proof, Proposal, Redact, Register, Release, Reserve, Retire, Retry,
+    RunEnd, RunHold, RunOutcome, RunResume, RunStart, Send, SessionClose, SessionNote, SessionProcess, SessionStart,
+    Settings, Settling, Shown, StepAsk, StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe,
+    Verified, Via, Wake, WakeOutcome, WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart,
+    WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -300,6 +300,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: Timestamp::from_ms(1_800_000_000_123),
             content: match &intent {
                 Intent::Send(_) | Intent::Done(_) | Intent::ApprovalAsk(_) => Some(golden_content()),

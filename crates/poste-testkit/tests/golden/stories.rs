@@ -4,11 +4,11 @@ use poste_core::log::{
     Ack, Agree, ApprovalAnswer, ApprovalAsk, Archive, Barrier, Claim, Clock, Close, Content, ContextAppend,
     ContextCreate, ContextLock, ContextRead, ContextReplace, ContextUnlock, Done, Drop, Ends, EndsHow, Extend, Fail,
     GateResult, GateVerdict, HandlerCursor, HandlerDead, HandlerRelease, HandlerSettle, HandlerTake, HandoffAccept,
-    HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, Prolong, Proposal,
-    Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume, RunStart,
-    Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown, StepMark,
-    StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Via, Wake, WakeOutcome, WakeWay,
-    WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
+    HandoffCreate, HandoffReject, HandoffWithdraw, HoldReason, Intent, Lines, NoteKind, Policy, Prolong, Proof,
+    Proposal, Record, Redact, Register, Release, Reserve, Retire, Retry, RunEnd, RunHold, RunOutcome, RunResume,
+    RunStart, Sealed, Send, SessionClose, SessionNote, SessionProcess, SessionStart, Settings, Settling, Shown,
+    StepMark, StepSpec, Subscribe, Tick, TopicPattern, Unreserve, Unsubscribe, Verified, Via, Wake, WakeOutcome,
+    WakeWay, WorkflowEnd, WorkflowEnding, WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep, context_mail,
 };
 use poste_core::text::Name;
 use poste_core::time::When;
@@ -54,6 +54,7 @@ impl Scribe {
             actor: if actor == "poste" { Name::poste() } else { text(actor) },
             session: session.map(text),
             via: Via::Cli,
+            proof: Proof::None,
             sent_at: self.at,
             intent,
             content,

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use poste_core::log::{Intent, Proposal, Register, Via};
+use poste_core::log::{Intent, Proof, Proposal, Register, Via};
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::{Clock as _, SystemClock};
@@ -255,6 +255,7 @@ fn registration() -> std::result::Result<Proposal, poste_core::Error> {
         actor: "survivor".parse().map_err(damaged)?,
         session: None,
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: SystemClock.wall(),
         intent,
         content: None,

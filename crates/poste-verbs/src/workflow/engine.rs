@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use poste_config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
-    Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
+    Author, Body, Content, Intent, Proof, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
     WorkflowEnding, WorkflowMark, WorkflowStart, WorkflowStep,
 };
 use poste_core::office::Office;
@@ -128,7 +128,7 @@ pub fn start(
         steps: definition.steps.iter().map(spec).collect(),
         lead: definition.lead.clone().filter(|lead| lead != owner),
     });
-    let author = Author { actor: owner.clone(), session, via };
+    let author = Author { actor: owner.clone(), session, via, proof: Proof::None };
     let proposal = Proposal { id, ..office.proposal(&author, intent, Some(content)) };
     let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {

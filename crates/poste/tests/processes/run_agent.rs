@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use poste_core::log::{Intent, Proposal, RunEnd, RunOutcome, Via};
+use poste_core::log::{Intent, Proof, Proposal, RunEnd, RunOutcome, Via};
 use poste_core::office::{Office, Place, Rules};
 use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
@@ -587,6 +587,7 @@ fn an_end_that_is_refused_does_not_cost_the_answer() {
         actor: "worker".parse().unwrap(),
         session: Some(run.parse().unwrap()),
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: office.wall(),
         intent: Intent::RunEnd(end),
         content: None,

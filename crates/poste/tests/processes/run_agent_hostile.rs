@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use poste_core::log::{Intent, MessageNo, Proposal, RunStart, Via};
+use poste_core::log::{Intent, MessageNo, Proof, Proposal, RunStart, Via};
 use poste_core::office::Rules;
 use poste_core::store::{host_name, processes};
 use poste_core::text::Session;
@@ -185,6 +185,7 @@ fn a_supervisor_that_hangs_is_ended_once_it_has_held_nothing_for_a_lease() {
         actor: "worker".parse().unwrap(),
         session: Some(run),
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: office.wall(),
         intent: Intent::RunStart(start),
         content: None,

@@ -1,6 +1,6 @@
 //! Envelopes: sealing, opening, and detecting damage.
 
-use poste_core::log::{Body, Content, Intent, Malformed, Proposal, Sealed, Subscribe, TopicPattern, Via};
+use poste_core::log::{Body, Content, Intent, Malformed, Proof, Proposal, Sealed, Subscribe, TopicPattern, Via};
 use poste_core::{Digest, Timestamp, limits};
 
 fn proposal() -> Proposal {
@@ -9,6 +9,7 @@ fn proposal() -> Proposal {
         actor: "coder".parse().unwrap(),
         session: Some("s1".parse().unwrap()),
         via: Via::Cli,
+        proof: Proof::None,
         sent_at: Timestamp::from_ms(5),
         intent: Intent::Subscribe(Subscribe { topic: TopicPattern::All, from: None }),
         content: Some(Content { subject: "hello".into(), ..Content::default() }),

@@ -1,0 +1,1 @@
+//! Links, owners and modes in an office folder.

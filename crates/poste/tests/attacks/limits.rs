@@ -1,0 +1,1 @@
+//! Rates, hops, secrets in attachments, and keys that are no keys.

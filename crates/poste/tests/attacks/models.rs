@@ -1,0 +1,1 @@
+//! What a model reaches through tools and hooks, and what it is told.

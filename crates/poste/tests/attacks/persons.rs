@@ -1,0 +1,1 @@
+//! Programs that speak as a person, or decide for themselves.

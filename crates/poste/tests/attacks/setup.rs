@@ -1,0 +1,1 @@
+//! Programs that a repository names in the settings of an editor.

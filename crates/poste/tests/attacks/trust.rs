@@ -1,0 +1,1 @@
+//! Commands in files that arrive with a repository, and offices of others.
