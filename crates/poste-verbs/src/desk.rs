@@ -360,9 +360,11 @@ fn stored_text(proposal: &Proposal, outcome: &Outcome, effect: &Effect) -> Strin
     }
 }
 
-/// Whether this error came after a commit and must not read as if nothing was stored.
+/// Whether this error came after a commit and must not read as if nothing was stored. A disk that became read-only
+/// refuses the next read as it would have refused the write.
 pub fn is_after_write(stored: &[Stored], error: &Error) -> bool {
-    !stored.is_empty() && error.kind == Kind::Internal
+    let is_of_disk = error.kind == Kind::Refused && error.is_office_fault;
+    !stored.is_empty() && (error.kind == Kind::Internal || is_of_disk)
 }
 
 /// The error to show instead of one that came [after a write](is_after_write).
@@ -378,5 +380,25 @@ pub fn stored_but_not_shown(stored: &[Stored], error: Error) -> Error {
     match stored.iter().rev().find_map(|stored| stored.id.as_ref()) {
         Some(id) => shown.hint(note!("do not repeat it; see it: " [log why id, id = id])),
         None => shown.hint("it is done; do not repeat it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_becomes_read_only_after_a_write_does_not_deny_the_write() {
+        let stored = [Stored { what: "message #1".to_owned(), id: None }];
+        let unreadable =
+            || Error::from(poste_core::Error::io(Path::new("blob"), io::ErrorKind::ReadOnlyFilesystem.into()));
+        assert_eq!(unreadable().kind, Kind::Refused);
+        assert!(is_after_write(&stored, &unreadable()));
+        assert!(!is_after_write(&[], &unreadable()));
+        assert!(!is_after_write(&stored, &Error::refused("it is claimed by another agent")));
+        assert_eq!(stored_but_not_shown(&stored, unreadable()).kind, Kind::UnknownOutcome);
     }
 }
