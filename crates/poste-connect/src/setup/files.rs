@@ -167,6 +167,11 @@ fn read(path: &Path) -> Result<Option<Existing>, Fault> {
     Ok(Some(Existing { text, mode: metadata.permissions().mode() & 0o7777 }))
 }
 
+/// The text of a file, for a look at it.
+pub(super) fn text(path: &Path) -> Result<Option<String>, Fault> {
+    Ok(read(path)?.map(|existing| existing.text))
+}
+
 /// Resolves the links of a path. The links stay: their target is what is written.
 fn real(target: &Target) -> Result<PathBuf, Fault> {
     let path = &target.path;
