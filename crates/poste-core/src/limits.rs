@@ -27,6 +27,8 @@ pub const HANDOFF_CHECKS_MAX: u32 = 100;
 pub const HANDOFF_VERIFIES_MAX: u32 = 20;
 /// One attached or hashed artifact.
 pub const ARTIFACT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// The beginning of an attached text file in which secrets are looked for.
+pub const ARTIFACT_SEARCHED_BYTES_MAX: usize = 1024 * 1024;
 /// Addresses one message may name.
 pub const ADDRESSES_MAX: usize = 256;
 /// Deliveries one record may create.

@@ -91,7 +91,7 @@ impl Message {
     pub fn seal(self, desk: &Desk<'_>, mut heading: Heading) -> Result<(Send, Content)> {
         let named = Named { present: &self.artifacts, attached: &self.attach, later: &self.artifact_later };
         let mut artifacts = std::mem::take(&mut heading.carried);
-        artifacts.extend(named.record(desk).map_err(suggest_later)?);
+        artifacts.extend(named.record(desk, self.secrets).map_err(suggest_later)?);
         self.with_artifacts(artifacts, heading)
     }
 
