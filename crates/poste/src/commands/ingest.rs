@@ -132,7 +132,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             take_in(cx, common, incoming, attach)
         }
         IngestCommand::Webhook { common, header, headers, secret_env, secret_file, unsigned } => {
-            let secret = match (secret_env, secret_file, unsigned) {
+            let place = match (secret_env, secret_file, unsigned) {
                 (Some(name), _, _) => Some(SecretPlace::Env(name)),
                 (None, Some(path), _) => Some(SecretPlace::File(path)),
                 (None, None, true) => None,
@@ -141,8 +141,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
                         .hint("pass --secret-env NAME or --secret-file FILE; to accept any sender: --unsigned"));
                 }
             };
-            let secret = secret.map(|place| notify::read_secret(&place, &cx.cwd()?).map_err(CommandError::usage));
-            let secret = secret.transpose()?;
+            let key =
+                place.map(|place| notify::read_key(&place, &cx.cwd()?).map_err(CommandError::usage)).transpose()?;
             let mut headers = match headers {
                 Some(path) => read_headers(&path)?,
                 None => Vec::new(),
@@ -151,7 +151,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             let body = read_all(&common)?;
             let now_s = cx.ui.now.ms().div_euclid(1_000);
             let request = Request { body: &body, headers: &headers, now_s };
-            let incoming = read::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
+            let incoming = read::webhook(request, key.as_ref()).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
         IngestCommand::Stdin { common, subject } => {
