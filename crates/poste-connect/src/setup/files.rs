@@ -103,6 +103,9 @@ impl Memory {
 
     /// Makes another set-up wait until this one has finished.
     pub fn lock(&self) -> Result<File, FileFault> {
+        if self.folder.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return Err(FileFault::at(&self.folder)(Fault::malformed("is a link")));
+        }
         let made = || -> io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();

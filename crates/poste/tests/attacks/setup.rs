@@ -172,3 +172,12 @@ fn a_settings_file_that_is_a_pipe_is_refused_at_once() {
     rustix::fs::mknodat(here, path, fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, 0).unwrap();
     project.set_up(&["claude-code"]).refused(4, "is not a regular file");
 }
+
+#[test]
+fn a_linked_memory_leads_nowhere() {
+    let project = Project::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path(), project.desk.office().join("setup")).unwrap();
+    project.set_up(&["claude-code", "--no-proof"]).refused(4, "setup is a link");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
