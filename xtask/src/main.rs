@@ -4,6 +4,7 @@ mod agents;
 mod conformance;
 mod npm;
 mod python;
+mod sbom;
 mod suite;
 
 use std::fs;
@@ -23,13 +24,16 @@ const USAGE: &str = "cargo xtask COMMAND
   torture [NAME…] [--short|--full] [--seed N] [--bite]
            real processes under real faults: nothing acknowledged is lost; --help lists the harnesses
   torture hostile
-           hostile names, paths, encodings, sizes, JSON, TOML and fences, given to real processes
+           hostile names, paths, encodings, sizes, JSON, TOML, fences, command lines, frames, hook inputs, mails and
+           signatures, given to real processes
   torture fuzz [--seconds N] [--target NAME] [--seed N] [--list]
            inputs no honest program would give, to the fold, every parser and every printer of strangers' words
   agents [claude-code|codex|gemini|opencode|aider] [--short] [--dispatched] [--keep]
            the real programs, as they are published, asked by a scripted model: mail reaches them within a turn
   conformance
            the official suite of the protocol, the inspector and the Python client; part of test
+  sbom     the bill of materials of the program, into target/dist/poste.cdx.json
+  dist     the program as it is handed out, checked, with its bill of materials, into target/dist/
   bench    measure this machine into docs/bench/; --short only shows that it runs, --only NAME,… takes some
 ";
 
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["bench", options @ ..] => bench(options),
+        ["sbom"] => sbom::write().map(drop),
+        ["dist"] => dist(),
         ["torture", "hostile"] => hostile(),
         ["torture", "fuzz", options @ ..] => fuzz(options),
         ["torture", rest @ ..] => torture(rest),
@@ -85,8 +91,36 @@ fn test() -> Result {
     sabotaged.finish()?;
     torture(&["--short"])?;
     conformance::run(protocol)?;
+    let deny = deny.program()?;
     let check = ["--log-level", "error", "check", "licenses", "bans", "sources"];
-    step("licences, bans, sources", Command::new(deny.program()?).args(check))
+    step("licences, bans, sources", Command::new(&deny).args(check))?;
+    advisories(&deny)
+}
+
+/// Checks the dependencies for known vulnerabilities, with a database that has to be fetched. A machine without it is not
+/// an error, but it says so.
+fn advisories(deny: &Path) -> Result {
+    const FETCH_MAX: Duration = Duration::from_secs(60);
+    announce("advisories");
+    let fetched =
+        bounded(Command::new(deny).args(["fetch", "db"]), FETCH_MAX, &target()?.join("tools/advisories.log"))?;
+    if !fetched.success {
+        let why = fetched.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason was given").trim();
+        say(&format!("SKIPPED: advisories were not checked, since their database could not be fetched: {why}"));
+        return Ok(());
+    }
+    let check = ["--log-level", "error", "check", "--disable-fetch", "advisories"];
+    step("checking advisories", Command::new(deny).args(check))
+}
+
+/// The program as it is handed out.
+fn dist() -> Result {
+    step(
+        "building with the dist profile",
+        cargo().args(["build", "--profile", "dist", "--locked", "--package", "poste"]),
+    )?;
+    has_no_test_switches(&target()?.join("dist/poste"))?;
+    sbom::write().map(drop)
 }
 
 /// Builds every program and test at once, for all steps of the test command. For a single package, cargo would choose
@@ -123,7 +157,9 @@ fn torture(arguments: &[&str]) -> Result {
 }
 
 fn hostile() -> Result {
-    step("hostile", cargo().args(["test", "--locked", "--package", "poste-testkit", "--test", "hostile"]))
+    let test = ["test", "--locked", "--package", "poste-testkit", "--test", "hostile"];
+    // The tests take a sample of what is generated.
+    step("hostile", cargo().args(test).env("HOSTILE_ALL", "1"))
 }
 
 fn fuzz(options: &[&str]) -> Result {

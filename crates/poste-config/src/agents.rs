@@ -299,7 +299,7 @@ fn count(value: &DeValue<'_>, min: u64, max: u64) -> Result<u64, String> {
     Ok(read_value(ValueKind::Count { min, max }, value)?.count().unwrap_or(min))
 }
 
-fn count_u32(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
+pub(crate) fn count_u32(value: &DeValue<'_>, min: u64, max: u64) -> Result<u32, String> {
     Ok(u32::try_from(count(value, min, max)?).unwrap_or(u32::MAX))
 }
 

@@ -141,12 +141,15 @@ pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
 /// How agents are woken: by this machine's own command, else by that of `poste.toml` if a person trusts it.
 pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
     let mut found = local_config(office)?.wake;
-    if found.command.is_none()
-        && let Some((text, file)) = shared_file(office.store().path())?
-        && let Some(command) = file.wake.command
-    {
-        found.command = is_trusted(office, &text)?.then_some(command);
-        found.untrusted = found.command.is_none();
+    if found.command.is_some() && found.per_minute.is_some() {
+        return Ok(found);
+    }
+    if let Some((text, file)) = shared_file(office.store().path())? {
+        found.per_minute = found.per_minute.or(file.wake.per_minute);
+        if let Some(command) = file.wake.command.filter(|_| found.command.is_none()) {
+            found.command = is_trusted(office, &text)?.then_some(command);
+            found.untrusted = found.command.is_none();
+        }
     }
     Ok(found)
 }

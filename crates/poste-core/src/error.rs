@@ -61,6 +61,8 @@ pub enum Error {
     Artifact { path: String, message: String },
     #[error("{} cannot be handed over", crate::text::count(.0.len(), "file"))]
     Artifacts(Vec<crate::store::artifact::FileProblem>),
+    #[error("this looks like a secret: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Secrets(Vec<crate::secrets::Finding>),
     #[error("the office at {0} is read-only here")]
     ReadOnly(PathBuf),
     #[error("{path}: {source}")]

@@ -27,6 +27,8 @@ pub const HANDOFF_CHECKS_MAX: u32 = 100;
 pub const HANDOFF_VERIFIES_MAX: u32 = 20;
 /// One attached or hashed artifact.
 pub const ARTIFACT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// The beginning of an attached text file in which secrets are looked for.
+pub const ARTIFACT_SEARCHED_BYTES_MAX: usize = 1024 * 1024;
 /// Addresses one message may name.
 pub const ADDRESSES_MAX: usize = 256;
 /// Deliveries one record may create.
@@ -107,6 +109,9 @@ pub const HANDLER_PACE_MS: i64 = MINUTE_MS;
 pub const TEXT_PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Attempts to wake an agent that the history of one delivery keeps.
 pub const WAKES_MAX: u32 = 64;
+/// How often per minute an agent is woken for mail that no person sent.
+pub const WAKES_PER_MINUTE_DEFAULT: u32 = 6;
+pub const WAKES_PER_MINUTE_MAX: u64 = 600;
 /// Timeout of a gate's command.
 pub const GATE_TIMEOUT_MS_MIN: i64 = SECOND_MS;
 pub const GATE_TIMEOUT_MS_MAX: i64 = HOUR_MS;

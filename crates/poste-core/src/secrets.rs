@@ -14,7 +14,7 @@ use crate::log::Content;
 pub struct Finding {
     /// For example "a GitHub token".
     pub what: &'static str,
-    /// The part of the message: `body`, `payload`, `metadata api_key` …
+    /// The part of the message: `body`, `payload`, `metadata api_key`, `file .env` …
     pub part: String,
     /// From 1, within that part.
     pub line: usize,
@@ -35,7 +35,7 @@ const AHEAD_MAX: usize = 4_096;
 const BACK_MAX: usize = 64;
 const VALUE_MAX: usize = 128;
 
-/// Finds what looks like a secret in a message or a result. Does not look into attached files.
+/// Finds what looks like a secret in a message or a result. For attached files see [`find_in_file`].
 pub fn find(content: &Content) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut look = |part: &str, text: &[u8]| {
@@ -72,6 +72,18 @@ pub fn find(content: &Content) -> Vec<Finding> {
         look(&format!("metadata {key}"), format!("{key}={value}").as_bytes());
     }
     found
+}
+
+/// Finds what looks like a secret in the beginning of a file. A binary file, which has a zero byte, is not searched.
+pub fn find_in_file(path: &str, beginning: &[u8]) -> Vec<Finding> {
+    if beginning.contains(&0) {
+        return Vec::new();
+    }
+    let finding = |hit: Hit| {
+        let (line, column) = place(beginning, hit.at);
+        Finding { what: hit.what, part: format!("file {}", crate::escape::line(path)), line, column }
+    };
+    scan(beginning, FINDINGS_MAX).into_iter().map(finding).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -110,6 +110,34 @@ fn the_fold_mentions_nothing_that_could_differ_between_machines() {
     assert!(found.is_empty(), "the fold mentions forbidden items:\n{}", found.join("\n"));
 }
 
+/// Anyone who can set such a variable could set the clock of the program, and end another agent's lease. Release builds
+/// leave them out; `cargo xtask dist` looks into the program itself.
+#[test]
+fn test_switches_are_in_the_one_module_that_release_builds_leave_out() {
+    const PREFIX: &str = "POSTE_TEST_";
+    const MODULE: &str = "#[cfg(debug_assertions)]\nmod debug {\n";
+    for name in ["poste", "poste-config", "poste-connect", "poste-core", "poste-dispatch", "poste-run", "poste-verbs"] {
+        for (path, text) in sources_below(&sources_of(name)) {
+            let shown = path.display();
+            if !path.ends_with("poste/src/switches.rs") {
+                assert!(!text.contains(PREFIX), "{shown} mentions {PREFIX}: test switches belong in switches.rs");
+                continue;
+            }
+            let (before, rest) = text.split_once(MODULE).unwrap_or_else(|| panic!("{shown} has no module for tests"));
+            let (debug, after) = rest.split_once("\n}\n").expect("the end of the module");
+            assert!(debug.contains(PREFIX), "{shown}: the switches have moved");
+            assert!(!before.contains(PREFIX) && !after.contains(PREFIX), "{shown} has a switch outside of that module");
+        }
+    }
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    for profile in ["release", "dist"] {
+        let section = manifest.split_once(&format!("[profile.{profile}]\n")).expect("the profile").1;
+        let section = section.split("\n[").next().unwrap_or_default();
+        assert!(!section.contains("debug-assertions"), "the profile {profile} has debug assertions");
+    }
+}
+
 /// Tools, hooks, runs and verbs take typed inputs. Code that reads a command line is above them.
 #[test]
 fn nothing_below_the_command_line_names_its_parser_or_its_arguments() {

@@ -6,6 +6,7 @@ use poste_core::fold::Code;
 use poste_core::limits;
 use poste_core::log::Artifact;
 
+use crate::secret::Secrets;
 use crate::{Desk, Error, Result};
 
 /// Files named in an input, by how they are recorded.
@@ -28,7 +29,8 @@ impl Named<'_> {
         self.present.len() + self.attached.len() + self.later.len()
     }
 
-    pub fn record(&self, desk: &Desk<'_>) -> Result<Vec<Artifact>> {
+    /// Refuses attached files that look like they hold a secret, unless a person allowed that.
+    pub fn record(&self, desk: &Desk<'_>, secrets: Secrets) -> Result<Vec<Artifact>> {
         if self.len() == 0 {
             return Ok(Vec::new());
         }
@@ -46,7 +48,7 @@ impl Named<'_> {
         }
         for path in self.attached {
             let blobs = desk.office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
-            artifacts.push(tree.attach(root, path, blobs)?);
+            artifacts.push(tree.attach(root, path, blobs, secrets.allowed)?);
         }
         for path in self.later {
             artifacts.push(tree.later(root, path)?);

@@ -44,7 +44,7 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Changed>> {
         let number = self.number;
-        let artifacts = Named::present(&self.files).record(desk)?;
+        let artifacts = Named::present(&self.files).record(desk, self.secrets)?;
         let content =
             Content { body: Body(self.result), summary: self.summary, recommend: self.recommend, ..Content::default() };
         self.secrets.check_as(&content, "result")?;

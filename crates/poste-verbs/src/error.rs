@@ -238,6 +238,9 @@ impl From<poste_core::Error> for Error {
         if let Core::Rejected(rejection) = error {
             return rejection.into();
         }
+        if let Core::Secrets(_) = error {
+            return crate::secret::refusal(error.to_string());
+        }
         let message = error.to_string();
         let (kind, hint) = kind_and_hint(&error);
         let mut causes: Vec<Note> = match &error {
@@ -299,7 +302,9 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             },
         ),
         Core::ClockLeap { .. } => (Kind::Refused, Some(note!("if the clock is right: " [clock accept, as = "NAME"]))),
-        Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_) => (Kind::Refused, None),
+        Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Secrets(_) | Core::Rejected(_) => {
+            (Kind::Refused, None)
+        }
         Core::NotEmpty(_) => (Kind::Refused, text("an office needs a folder of its own, like ./.poste")),
         Core::Snapshot { .. } | Core::Occupied(_) => (Kind::Refused, None),
         Core::Config { path, .. }

@@ -39,11 +39,15 @@ impl Secrets {
             found.to_string()
         });
         let found: Vec<String> = found.collect();
-        Err(Error::refused(format!("this looks like a secret: {}", found.join("; ")))
-            .code("looks_secret")
-            .hint("name the place it is kept instead; stored content stays in the log until it is redacted")
-            .hint(note!("if it is not a secret, or must be sent: " {allow_secret = true})))
+        Err(refusal(format!("this looks like a secret: {}", found.join("; "))))
     }
+}
+
+pub(crate) fn refusal(message: String) -> Error {
+    Error::refused(message)
+        .code("looks_secret")
+        .hint("name the place it is kept instead; stored content stays in the log until it is redacted")
+        .hint(note!("if it is not a secret, or must be sent: " {allow_secret = true}))
 }
 
 /// The output of a program for the log, left out if it seems to hold a secret.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use poste_core::log::{Content, MessageNo, Position, Send};
 use poste_core::views::MessageView;
 use poste_core::{Address, Timestamp};
@@ -35,6 +35,13 @@ pub fn arguments(arguments: &[OsString]) -> Result<&'static str, [String; 2]> {
         Err(error) if !error.use_stderr() => Ok("help"),
         Err(error) => Err(printed(&cli::usage_error(&error))),
     }
+}
+
+/// Every command with its arguments.
+pub fn command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command
 }
 
 /// A line of a batch as header and content, without reading its files.

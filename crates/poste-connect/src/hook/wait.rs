@@ -2,6 +2,7 @@
 //!
 //! The program starts one at every turn without checking for others, and ends each after a day. Only the newest waits.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use poste_core::views::{self, MessageView};
 use poste_verbs::live::{Announced, Live};
 use poste_verbs::model::tokens;
 use poste_verbs::session::Identity;
-use poste_verbs::wake::{self, Attempt, Place};
+use poste_verbs::wake::{self, Attempt, Place, limit};
 use poste_verbs::{Desk, Result};
 
 use super::news;
@@ -76,11 +77,19 @@ fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u6
     let taken = Place::take(&call.office, &row.agent, run, *had_as).map_err(|error| cannot_save(call, &error))?;
     let Some(place) = taken else { return Ok(0) };
     *had_as = Some(place.nth);
+    let rest = Cell::new(None);
     while now() < until && !place.is_wanted() {
         let is_over = Stop::When(&|| place.is_wanted());
-        let found = open.wait(&Interest::mail(&row.agent), Some(PRESENCE_PERIOD), is_over, |desk| {
+        let period = rest.take().unwrap_or(PRESENCE_PERIOD).min(PRESENCE_PERIOD);
+        let found = open.wait(&Interest::mail(&row.agent), Some(period), is_over, |desk| {
             let Some(agent) = agent_of(desk.office, run)? else { return Ok(Some(Vec::new())) };
-            Ok(Some(unreported(desk.office, &agent, run, &told(call, run))?).filter(|mail| !mail.is_empty()))
+            let mail = unreported(desk.office, &agent, run, &told(call, run))?;
+            let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
+            if limit::hold_back_chains(desk, &agent.name, &numbers)?.is_empty() {
+                return Ok(None);
+            }
+            rest.set(limit::rest(desk.office, &agent.name, &numbers)?);
+            Ok(rest.get().is_none().then_some(mail))
         })?;
         if agent_of(&open.office, run)?.is_none() {
             return Ok(0);
@@ -92,9 +101,10 @@ fn wait(station: &Station, call: &Call, row: &SessionRow, had_as: &mut Option<u6
         // Empty if the mail was read in the meantime, or another hook reported it.
         let mail = take_over(call, &open.office, run)?;
         if !mail.is_empty() {
+            // The session is woken even if this cannot be recorded.
+            let _ = limit::woke(&open.office, &row.agent);
             call.print_for_people(&digest(&mail));
             let numbers: Vec<MessageNo> = mail.iter().map(|message| message.number).collect();
-            // The session is woken even if this cannot be recorded.
             let _ = note_woken(&mut open.desk(), &numbers);
             return Ok(WAKE);
         }

@@ -103,6 +103,9 @@ impl Memory {
 
     /// Makes another set-up wait until this one has finished.
     pub fn lock(&self) -> Result<File, FileFault> {
+        if self.folder.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return Err(FileFault::at(&self.folder)(Fault::malformed("is a link")));
+        }
         let made = || -> io::Result<File> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
             let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -165,6 +168,11 @@ fn read(path: &Path) -> Result<Option<Existing>, Fault> {
     }
     let text = String::from_utf8(bytes).map_err(|_| Fault::malformed("is not valid UTF-8"))?;
     Ok(Some(Existing { text, mode: metadata.permissions().mode() & 0o7777 }))
+}
+
+/// The text of a file, for a look at it.
+pub(super) fn text(path: &Path) -> Result<Option<String>, Fault> {
+    Ok(read(path)?.map(|existing| existing.text))
 }
 
 /// Resolves the links of a path. The links stay: their target is what is written.

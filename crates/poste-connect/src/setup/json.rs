@@ -74,6 +74,7 @@ impl File {
             None => root.object_value_or_set(),
             Some(_) => root.object_value().ok_or_else(|| Fault::malformed("is JSON, but not an object"))?,
         };
+        unique(&object.clone().into(), "")?;
         Ok(Self { root, object })
     }
 
@@ -82,18 +83,31 @@ impl File {
     }
 }
 
-/// A property of an object. Of two with the same name, programs differ in which one counts, so neither is touched.
-fn property(object: &CstObject, name: &str, place: &str) -> Result<Option<CstNode>, Fault> {
-    let mut found = object.properties().into_iter().filter(|one| one.decoded_name().as_deref() == Some(name));
-    let first = found.next();
-    if found.next().is_some() {
-        return Err(Fault::malformed(format!("has {place} twice")));
+/// Refuses a file in which an object has two properties of one name: programs differ in which one counts, so what Poste
+/// would check is not what they run.
+fn unique(node: &CstNode, place: &str) -> Result<(), Fault> {
+    if let Some(object) = node.as_object() {
+        let mut names = BTreeSet::new();
+        for one in object.properties() {
+            let name = one.decoded_name().unwrap_or_default();
+            let place = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+            if !names.insert(name) {
+                let hint = "programs differ in which of the two counts: remove one of them, and set up again";
+                return Err(Fault::malformed(format!("has {} twice", place.escape_debug())).hint(hint));
+            }
+            one.value().map_or(Ok(()), |value| unique(&value, &place))?;
+        }
     }
-    Ok(first.and_then(|one| one.value()))
+    let elements = node.as_array().map(|list| list.elements()).unwrap_or_default();
+    elements.iter().enumerate().try_for_each(|(at, element)| unique(element, &format!("{place}[{at}]")))
+}
+
+fn property(object: &CstObject, name: &str) -> Option<CstNode> {
+    object.properties().into_iter().find(|one| one.decoded_name().as_deref() == Some(name))?.value()
 }
 
 fn object_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstObject>, Fault> {
-    match property(object, name, place)? {
+    match property(object, name) {
         None => Ok(None),
         Some(value) => {
             value.as_object().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is not an object")))
@@ -102,7 +116,7 @@ fn object_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstOb
 }
 
 fn array_in(object: &CstObject, name: &str, place: &str) -> Result<Option<CstArray>, Fault> {
-    match property(object, name, place)? {
+    match property(object, name) {
         None => Ok(None),
         Some(value) => {
             value.as_array().map(Some).ok_or_else(|| Fault::malformed(format!("has a {place} that is not a list")))
@@ -119,7 +133,7 @@ pub struct Edited {
 
 fn server(file: &File, group: &str) -> Result<Option<CstNode>, Fault> {
     match object_in(&file.object, group, group)? {
-        Some(servers) => property(&servers, SERVER, &format!("{group}.{SERVER}")),
+        Some(servers) => Ok(property(&servers, SERVER)),
         None => Ok(None),
     }
 }
@@ -171,7 +185,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, Fault> {
                 list.append(input(&value));
             }
             Edit::Default { key, value } => {
-                if property(&file.object, key, key)?.is_none() {
+                if property(&file.object, key).is_none() {
                     made.push(vec![(*key).to_owned()]);
                     file.object.append(key, input(value));
                 }

@@ -12,14 +12,15 @@ pub fn is_server(entry: &Value) -> bool {
     matches!(words.as_slice(), [poste, mcp, ..] if is_poste(poste) && mcp == "mcp")
 }
 
-/// The words of the command that a server entry starts: a command with arguments, or both in one list.
+/// The words of the command that a server entry starts: a command with arguments, or both in one list. Without a
+/// command there are none: its arguments are not a program.
 pub fn server_words(entry: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let list = |value: &Value| value.as_array().map(|list| list.iter().filter_map(text).collect::<Vec<_>>());
     let command = match entry.get("command") {
         Some(Value::String(command)) => vec![command.clone()],
         Some(value) => list(value).unwrap_or_default(),
-        None => Vec::new(),
+        None => return Vec::new(),
     };
     command.into_iter().chain(entry.get("args").and_then(list).unwrap_or_default()).collect()
 }

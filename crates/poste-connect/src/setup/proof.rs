@@ -1,20 +1,22 @@
-//! Tests what was written: starts the server as its entry says and runs the hooks as they are written, in a temporary
-//! office.
+//! Tests what was written: checks that the entries say what Poste writes, and runs the server and the hooks with this
+//! executable in a temporary office. Nothing that a file names is run.
 
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use poste_core::text::{Name, count};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{AGENT, HOME, Invocation, Scope, Target, What, json, ours, programs, toml};
-use crate::shell;
+use super::{AGENT, HOME, Invocation, Scope, Target, What, files, json, ours, programs, toml};
 use poste_verbs::program::Program;
 
 /// Timeout for one answer of a server, or for one hook.
@@ -65,7 +67,8 @@ impl Finding {
     }
 }
 
-/// What a program would run, read back from its files.
+/// What a program would run, read back from its files. It is compared with what Poste writes, and never run: the files
+/// of a project come with it.
 #[derive(Debug, Default)]
 pub struct Wiring {
     server: Option<Server>,
@@ -82,11 +85,40 @@ struct Server {
     environment: BTreeMap<String, String>,
 }
 
+impl Server {
+    /// Whether it starts this program, as Poste writes it.
+    fn check(&self, poste: &Invocation) -> Result<(), String> {
+        match self.words.first() {
+            Some(program) if *program == poste.poste => Ok(()),
+            Some(program) => Err(format!("its entry starts {program:?}, not {:?}; it was not run", poste.poste)),
+            None => Err("its entry has no command".to_owned()),
+        }
+    }
+
+    /// What was added to the entry by hand. It stays, but the test does without it.
+    fn untested(&self) -> Option<String> {
+        let mut added = Vec::new();
+        if self.words.len() > 2 {
+            added.push(count(self.words.len() - 2, "argument"));
+        }
+        let variables: Vec<String> = self
+            .environment
+            .keys()
+            .filter(|name| ![AGENT, HOME].contains(&name.as_str()))
+            .map(|name| quoted(name))
+            .collect();
+        if !variables.is_empty() {
+            added.push(format!("the variables {}", variables.join(", ")));
+        }
+        (!added.is_empty()).then(|| format!("not tested: {} in its entry", added.join(" and ")))
+    }
+}
+
 impl Wiring {
     pub fn read(program: Program, targets: &[Target], poste: &Invocation) -> Self {
         let mut wiring = Self::default();
         for target in targets {
-            let Ok(text) = std::fs::read_to_string(&target.path) else { continue };
+            let Ok(Some(text)) = files::text(&target.path) else { continue };
             let text = text.trim_start_matches('\u{feff}');
             match &target.what {
                 What::Json(edits) => {
@@ -120,13 +152,24 @@ impl Wiring {
     }
 
     /// The agent that the server's entry names.
-    pub fn agent(&self) -> Option<&str> {
-        self.server.as_ref()?.environment.get(AGENT).map(String::as_str)
+    pub fn agent(&self) -> Option<Name> {
+        self.server.as_ref()?.environment.get(AGENT)?.parse().ok()
     }
 
     /// The office that the server's entry names.
     pub fn office(&self) -> Option<&str> {
         self.server.as_ref()?.environment.get(HOME).map(String::as_str)
+    }
+
+    /// Whether the program runs Poste at this event, with the line that Poste writes.
+    fn hook(&self, event: &str, program: Program, poste: &Invocation) -> Result<(), String> {
+        let wanted = poste.hook(event, program);
+        match (&self.hooks_off, self.hooks.get(event)) {
+            (Some(why), _) => Err(why.clone()),
+            (None, Some(line)) if *line == wanted => Ok(()),
+            (None, Some(line)) => Err(format!("its hook runs {}, not {wanted:?}; it was not run", quoted(line))),
+            (None, None) => Err(format!("no hook runs `poste hook {event}`")),
+        }
     }
 
     fn take_switches(&mut self, program: Program, path: &Path, file: &Value) {
@@ -158,35 +201,35 @@ impl Wiring {
     }
 }
 
-/// Tests everything, and never in an office of the user's.
+/// Tests this executable with the arguments that Poste writes, and never in an office of the user's. Of the files it
+/// only checks that they say the same.
 pub fn prove(program: Program, scope: Scope, wiring: &Wiring, poste: &Invocation, executable: &Path) -> Vec<Finding> {
     let trust = programs::trust(program, scope);
     let server = match &wiring.server_off {
         Some(why) => Err(why.clone()),
         None => wiring.server.as_ref().ok_or_else(|| "no server named poste in its settings".to_owned()),
     };
-    let listed = Finding::of("listed", server.clone().map(|_| ()), trust);
+    let server = server.and_then(|server| server.check(poste).map(|()| server));
+    let mut listed = Finding::of("listed", server.clone().map(|_| ()), trust);
+    if let Some(untested) = server.as_ref().ok().and_then(|server| server.untested()) {
+        listed.note = Some(listed.note.map_or_else(|| untested.clone(), |note| format!("{note}; {untested}")));
+    }
     // A separate office for each test, so that they do not affect each other.
-    let sandbox = || {
-        let opened = Sandbox::open(executable, poste.agent.as_deref().unwrap_or("proof"));
-        opened.map_err(|why| format!("cannot create a temporary office: {why}"))
-    };
-    let tools = server.and_then(|server| sandbox()?.tools(server));
-    let hooks = |event: &str| match (&wiring.hooks_off, wiring.hooks.get(event)) {
-        (Some(why), _) => Err(why.clone()),
-        (None, Some(_)) => Ok(()),
-        (None, None) => Err(format!("no hook runs `poste hook {event}`")),
-    };
-    let begins = || ["session-start", "prompt"].into_iter().try_for_each(hooks);
-    let delivery = begins().and_then(|()| hooks("tool")).and_then(|()| sandbox()?.delivery(program, wiring));
-    let stop = begins().and_then(|()| hooks("stop")).and_then(|()| sandbox()?.stop(program, wiring));
-    let wake = match wiring.hooks.get("wait") {
-        Some(waiter) => {
-            let tried = begins().and_then(|()| sandbox()?.wake(program, wiring, waiter));
+    let sandbox =
+        || Sandbox::open(executable, program).map_err(|why| format!("cannot create a temporary office: {why}"));
+    let tools = server.and_then(|_| sandbox()?.tools());
+    let hooks = |events: &[&str]| events.iter().try_for_each(|event| wiring.hook(event, program, poste));
+    let delivery = hooks(&["session-start", "prompt", "tool"]).and_then(|()| sandbox()?.delivery());
+    let stop = hooks(&["session-start", "prompt", "stop"]).and_then(|()| {
+        let ends = programs::events(program).iter().any(|(_, word)| *word == "session-end");
+        sandbox()?.stop(ends)
+    });
+    let wake = match program {
+        Program::ClaudeCode => {
+            let tried = hooks(&["session-start", "prompt", "wait"]).and_then(|()| sandbox()?.wake());
             Finding::of("idle wake", tried, trust)
         }
-        None if program == Program::ClaudeCode => Finding::of("idle wake", hooks("wait"), None),
-        None => Finding { what: "idle wake", state: State::Unavailable, note: Some(other_wake(program).to_owned()) },
+        _ => Finding { what: "idle wake", state: State::Unavailable, note: Some(other_wake(program).to_owned()) },
     };
     vec![
         listed,
@@ -212,21 +255,23 @@ fn other_wake(program: Program) -> &'static str {
 struct Sandbox {
     folder: tempfile::TempDir,
     executable: PathBuf,
-    agent: String,
+    program: Program,
 }
 
+const AGENT_NAME: &str = "proof";
 const SENDER: &str = "proof-sender";
 const SESSION: &str = "5e70b000-0000-4000-8000-000000000000";
 
 impl Sandbox {
-    fn open(executable: &Path, agent: &str) -> Result<Self, String> {
+    fn open(executable: &Path, program: Program) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("poste-proof-").tempdir().map_err(|error| error.to_string())?;
-        let sandbox = Self { folder, executable: executable.to_owned(), agent: agent.to_owned() };
-        for name in ["home", "project"] {
-            std::fs::create_dir(sandbox.folder.path().join(name)).map_err(|error| error.to_string())?;
+        let sandbox = Self { folder, executable: executable.to_owned(), program };
+        for name in ["home", "state", "project"] {
+            let made = DirBuilder::new().mode(0o700).create(sandbox.folder.path().join(name));
+            made.map_err(|error| error.to_string())?;
         }
         sandbox.poste(&["init"])?;
-        sandbox.poste(&["register", agent])?;
+        sandbox.poste(&["register", AGENT_NAME])?;
         sandbox.poste(&["register", SENDER])?;
         Ok(sandbox)
     }
@@ -239,22 +284,23 @@ impl Sandbox {
         self.project().join(".poste")
     }
 
-    /// A command with a clean environment: the identity of this process must not get into the proof.
-    fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
-        command.current_dir(self.project()).env_clear().env("HOME", self.folder.path().join("home"));
+    /// This executable, with a clean environment: the identity of this process must not get into the proof.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(self.project()).env_clear();
+        command.env("HOME", self.folder.path().join("home")).env("XDG_STATE_HOME", self.folder.path().join("state"));
         for name in ["PATH", "TMPDIR", "LANG"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        command.env("POSTE_HOME", self.office()).process_group(0);
+        command.env(HOME, self.office()).process_group(0);
         command
     }
 
     /// Runs a command of this program, for what the test itself does.
     fn poste(&self, arguments: &[&str]) -> Result<Value, String> {
-        let mut command = self.command(&self.executable);
+        let mut command = self.command();
         command.args(arguments).arg("--json");
         let ran = run(command, "").map_err(|error| error.to_string())?;
         match ran.code {
@@ -266,16 +312,13 @@ impl Sandbox {
     /// Sends mail to the agent; the word identifies it in what is printed later.
     fn write(&self, word: &str) -> Result<Value, String> {
         let subject = format!("Proof {word}");
-        self.poste(&["send", &self.agent, &subject, "Is this seen?", "--type", "alert", "--as", SENDER])
+        self.poste(&["send", AGENT_NAME, &subject, "Is this seen?", "--type", "alert", "--as", SENDER])
     }
 
-    fn tools(&self, server: &Server) -> Result<(), String> {
-        let [program, arguments @ ..] = server.words.as_slice() else { return Err("its entry has no command".into()) };
-        let mut command = self.command(Path::new(program));
-        // Other variables of the entry could make anything run, and a cloned project must not decide that.
-        command.args(without_identity(arguments));
-        command.env("POSTE_HOME", self.office()).env("POSTE_AGENT", &self.agent);
-        let mut client = Client::start(command).map_err(|error| format!("{program} does not start: {error}"))?;
+    fn tools(&self) -> Result<(), String> {
+        let mut command = self.command();
+        command.arg("mcp").env(AGENT, AGENT_NAME);
+        let mut client = Client::start(command).map_err(|error| format!("the server does not start: {error}"))?;
         let hello = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": {},
@@ -292,7 +335,7 @@ impl Sandbox {
         let word = "round-trip";
         client.call(
             "send_message",
-            &json!({ "to": self.agent, "subject": format!("Proof {word}"), "body": "To myself." }),
+            &json!({ "to": AGENT_NAME, "subject": format!("Proof {word}"), "body": "To myself." }),
         )?;
         let inbox = client.call("check_inbox", &json!({}))?;
         match inbox.to_string().contains(word) {
@@ -301,27 +344,26 @@ impl Sandbox {
         }
     }
 
-    fn hook(&self, program: Program, event: &str, command: &str) -> Result<Ran, String> {
-        let ran = run(self.hook_command(command), &self.input(program, event)).map_err(|error| error.to_string())?;
+    fn hook(&self, event: &str) -> Result<Ran, String> {
+        let ran = run(self.hook_command(event), &self.input(event)).map_err(|error| error.to_string())?;
         match ran.code {
             Some(0) => Ok(ran),
             _ => Err(format!("the hook {event} failed: {}", ran.why())),
         }
     }
 
-    /// Runs the line in a shell, as a program does, but with the temporary office in place of one that it names.
-    fn hook_command(&self, line: &str) -> Command {
-        let mut command = self.command(Path::new("/bin/sh"));
-        command.arg("-c").arg(with_office(line, &self.office())).env("POSTE_AGENT", &self.agent);
+    fn hook_command(&self, event: &str) -> Command {
+        let mut command = self.command();
+        command.args(["hook", event, "--program", self.program.word()]).env(AGENT, AGENT_NAME);
         // Claude Code sets this when a person is at the terminal; only then does the waiter wait.
         command.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
         command
     }
 
     /// Input for hooks, with the fields of all programs.
-    fn input(&self, program: Program, event: &str) -> String {
+    fn input(&self, event: &str) -> String {
         let native =
-            programs::events(program).iter().find(|(_, word)| *word == event).map_or("Stop", |(native, _)| native);
+            programs::events(self.program).iter().find(|(_, word)| *word == event).map_or("Stop", |(native, _)| native);
         let project = self.project();
         json!({
             "session_id": SESSION,
@@ -343,29 +385,28 @@ impl Sandbox {
     }
 
     /// Begins a session and its first turn.
-    fn begin(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
-        self.hook(program, "session-start", &wiring.hooks["session-start"])?;
-        self.hook(program, "prompt", &wiring.hooks["prompt"])?;
-        Ok(())
+    fn begin(&self) -> Result<(), String> {
+        self.hook("session-start")?;
+        self.hook("prompt").map(|_| ())
     }
 
-    fn delivery(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
-        self.begin(program, wiring)?;
+    fn delivery(&self) -> Result<(), String> {
+        self.begin()?;
         let word = "mid-turn";
         self.write(word)?;
-        let said = self.hook(program, "tool", &wiring.hooks["tool"])?;
+        let said = self.hook("tool")?;
         match said.out.contains(word) {
             true => Ok(()),
             false => Err(format!("mail that came mid-turn was not shown: the hook said {:?}", short(&said.out))),
         }
     }
 
-    fn stop(&self, program: Program, wiring: &Wiring) -> Result<(), String> {
-        self.begin(program, wiring)?;
+    fn stop(&self, ends: bool) -> Result<(), String> {
+        self.begin()?;
         let sent = self.write("open-claim")?;
         let number = sent["number"].to_string();
-        self.poste(&["claim", &number, "--as", &self.agent, "--session", SESSION])?;
-        let said = self.hook(program, "stop", &wiring.hooks["stop"])?;
+        self.poste(&["claim", &number, "--as", AGENT_NAME, "--session", SESSION])?;
+        let said = self.hook("stop")?;
         let answer: Value = serde_json::from_str(&said.out).unwrap_or_default();
         let says = |key: &str| answer[key].as_str().is_some_and(|text| !text.is_empty());
         let holds =
@@ -373,19 +414,19 @@ impl Sandbox {
         if !holds {
             return Err(format!("a session with claimed work may stop: the hook said {:?}", short(&said.out)));
         }
-        self.poste(&["release", &number, "--as", &self.agent, "--session", SESSION])?;
-        match wiring.hooks.get("session-end") {
-            Some(end) => self.hook(program, "session-end", end).map(|_| ()),
-            None => Ok(()),
+        self.poste(&["release", &number, "--as", AGENT_NAME, "--session", SESSION])?;
+        match ends {
+            true => self.hook("session-end").map(|_| ()),
+            false => Ok(()),
         }
     }
 
-    fn wake(&self, program: Program, wiring: &Wiring, waiter: &str) -> Result<(), String> {
-        self.begin(program, wiring)?;
-        let mut start = self.hook_command(waiter);
+    fn wake(&self) -> Result<(), String> {
+        self.begin()?;
+        let mut start = self.hook_command("wait");
         start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = start.spawn().map_err(|error| error.to_string())?;
-        let mut running = Running::new(child, &self.input(program, "stop")).map_err(|error| error.to_string())?;
+        let mut running = Running::new(child, &self.input("stop")).map_err(|error| error.to_string())?;
         // It must wait: exit code 2 may also mean that its command line is invalid.
         std::thread::sleep(Duration::from_millis(200));
         if running.is_over() {
@@ -404,34 +445,9 @@ impl Sandbox {
     }
 }
 
-/// Without arguments that name another office, agent or session.
-fn without_identity(arguments: &[String]) -> Vec<&String> {
-    const ELSEWHERE: [&str; 3] = ["--office", "--as", "--session"];
-    let mut rest = arguments.iter();
-    let mut kept = Vec::new();
-    while let Some(argument) = rest.next() {
-        match ELSEWHERE.contains(&argument.split('=').next().unwrap_or_default()) {
-            false => kept.push(argument),
-            true if argument.contains('=') => {}
-            true => drop(rest.next()),
-        }
-    }
-    kept
-}
-
-/// Replaces the office in a command line.
-fn with_office(line: &str, office: &Path) -> String {
-    let Ok(words) = shell_words::split(line) else { return line.to_owned() };
-    let mut leading = true;
-    let words = words.into_iter().map(|word| {
-        leading &= shell::is_assignment(&word);
-        match word.split_once('=') {
-            Some(("POSTE_HOME", _)) if leading => format!("POSTE_HOME={}", shell::word(&office.to_string_lossy())),
-            Some((name, value)) if leading => format!("{name}={}", shell::word(value)),
-            _ => shell::word(&word),
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
+/// Text from a file of the project, in one line without control characters.
+fn quoted(text: &str) -> String {
+    format!("{:?}", short(text))
 }
 
 /// How a process ended.
@@ -630,20 +646,5 @@ impl Drop for Client {
         drop(self.child.stdin.take());
         let _ = wait(&mut self.child, Duration::from_secs(2));
         kill_group(&self.child);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hooks_are_tested_in_the_temporary_office() {
-        let office = Path::new("/tmp/a b/.poste");
-        let line = "POSTE_AGENT=ann POSTE_HOME='/home/ann/x y/.poste' '/opt/my poste' hook stop --program codex";
-        let wanted = "POSTE_AGENT=ann POSTE_HOME='/tmp/a b/.poste' '/opt/my poste' hook stop --program codex";
-        assert_eq!(with_office(line, office), wanted);
-        let plain = "poste hook stop --program codex";
-        assert_eq!(with_office(plain, office), plain);
     }
 }

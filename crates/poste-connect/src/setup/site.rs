@@ -152,7 +152,7 @@ impl Site {
         let mut kept_agent = None;
         if poste.agent.is_none() && self.plugin.is_none() {
             let written = Wiring::read(program, &self.targets(program, self.scope, &poste), &poste);
-            kept_agent = written.agent().map(str::to_owned);
+            kept_agent = written.agent().map(|agent| agent.to_string());
             poste.agent = kept_agent.clone();
         }
         Job { program, kept_agent, targets: self.targets(program, self.scope, &poste), poste }

@@ -16,6 +16,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
+use crate::secrets::{Finding, find_in_file};
 
 pub use files::Files;
 pub use gather::{FileProblem, Listed, damaged_copies};
@@ -64,12 +65,22 @@ impl Worktree {
         self.artifact(&relative, ArtifactState::Present, Some(stored))
     }
 
-    /// Copies the file into a blob.
-    pub fn attach(&self, cwd: &Path, path: &Path, blobs: &Blobs) -> Result<Artifact, Error> {
+    /// Copies the file into a blob, unless it belongs to git or looks like it holds a secret.
+    pub fn attach(&self, cwd: &Path, path: &Path, blobs: &Blobs, allow_secrets: bool) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
+        if is_of_git(&relative) {
+            return Err(refused(path, OF_GIT.to_owned()));
+        }
         let (mut file, before) = self.open_file(path, &relative)?;
-        let stored = blobs.put_from(&mut file)?;
-        check_unchanged(path, &file, &before, stored.size)?;
+        let mut copied = WithBeginning::new(&mut file);
+        let staged = blobs.stage(&mut copied)?;
+        let secrets = if allow_secrets { Vec::new() } else { copied.secrets(&relative) };
+        check_unchanged(path, &file, &before, staged.stored().size)?;
+        if !secrets.is_empty() {
+            return Err(Error::Secrets(secrets));
+        }
+        let stored = staged.keep()?;
+        blobs.sync()?;
         self.artifact(&relative, ArtifactState::Attached, Some(stored))
     }
 
@@ -173,6 +184,38 @@ impl Worktree {
         files.flatten().any(|file| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (device, inode)))
     }
 }
+
+/// Passes on what it reads, and keeps the beginning, in which secrets are looked for: what is searched is what is copied.
+struct WithBeginning<R> {
+    source: R,
+    beginning: Vec<u8>,
+}
+
+impl<R> WithBeginning<R> {
+    fn new(source: R) -> Self {
+        Self { source, beginning: Vec::new() }
+    }
+
+    fn secrets(&self, path: &Path) -> Vec<Finding> {
+        find_in_file(&path.to_string_lossy(), &self.beginning)
+    }
+}
+
+impl<R: io::Read> io::Read for WithBeginning<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        let room = limits::ARTIFACT_SEARCHED_BYTES_MAX - self.beginning.len();
+        self.beginning.extend_from_slice(&buffer[..read.min(room)]);
+        Ok(read)
+    }
+}
+
+/// In any case: some file systems treat `.GIT` as the same name.
+fn is_of_git(relative: &Path) -> bool {
+    relative.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
+}
+
+const OF_GIT: &str = "it belongs to git and may contain credentials";
 
 /// Where a path leads, following links. For a file that does not exist yet, where it will be.
 fn resolve(path: &Path) -> io::Result<PathBuf> {

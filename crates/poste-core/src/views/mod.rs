@@ -112,8 +112,8 @@ pub(crate) use verify::unfinished_erasure;
 
 pub use verify::{Problem, ProblemKind, VerifyReport, verify};
 pub use wake::{
-    LiveSession, Sleeper, Unseen, WaitingMail, WakeView, is_news_to, owed_mail, owed_rings, sleeper, sleepers, to_ring,
-    waiting_mail,
+    LiveSession, MailSource, Sleeper, Unseen, WaitingMail, WakeView, has_wakes, is_news_to, mail_source, owed_mail,
+    owed_rings, sleeper, sleepers, to_ring, waiting_mail,
 };
 pub use workflow::{
     Began, StepView, TaskResult, TaskView, WorkflowLine, WorkflowView, open_workflows, workflow, workflow_began,

@@ -190,6 +190,34 @@ pub struct WaitingMail {
     pub shown: bool,
 }
 
+/// What decides whether a message may wake an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailSource {
+    /// How many runs in a row it came out of.
+    pub hops: u32,
+    pub is_from_person: bool,
+}
+
+/// `None`: there is no such message, or it is archived.
+pub fn mail_source(store: &Store, number: MessageNo) -> Result<Option<MailSource>, Error> {
+    let tables = store.tables()?;
+    let Some(message) = tables.message(number)? else { return Ok(None) };
+    let sender = tables.agent(message.sender.as_str())?;
+    let is_from_person = sender.is_some_and(|sender| sender.kind == AgentKind::Human) && message.notice.is_none();
+    Ok(Some(MailSource { hops: message.hops, is_from_person }))
+}
+
+/// Whether an attempt to wake for it was recorded.
+pub fn has_wakes(store: &Store, number: MessageNo) -> Result<bool, Error> {
+    let tables = store.tables()?;
+    for delivery in tables.deliveries_of(number)? {
+        if tables.wakes_of(&delivery)? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The session an agent could be woken in.
 pub fn sleeper(store: &Store, agent: &Name) -> Result<Sleeper, Error> {
     let session = store.tables()?.live_session(agent)?.map(|row| LiveSession::new(store, row)).transpose()?;

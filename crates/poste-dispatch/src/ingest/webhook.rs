@@ -27,15 +27,15 @@ impl Request<'_> {
 const TITLES: &[&str] = &["subject", "title", "summary", "alertname", "name", "message", "text"];
 const TEXTS: &[&str] = &["body", "description", "message", "text", "summary"];
 
-/// Reads a request. With a secret it must be signed according to Standard Webhooks.
-pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, Unfit> {
+/// Reads a request. With a key it must be signed according to Standard Webhooks.
+pub fn webhook(request: Request<'_>, key: Option<&sign::Key>) -> Result<Incoming, Unfit> {
     if request.body.len() as u64 > BYTES_MAX {
         return Err(Unfit::TooLarge);
     }
-    if let Some(secret) = secret {
+    if let Some(key) = key {
         let part = |name: &str| request.header(name).ok_or(sign::Unsigned::Missing);
         let (id, at, signed) = (part("webhook-id")?, part("webhook-timestamp")?, part("webhook-signature")?);
-        sign::verify(secret, id, at, signed, request.body, request.now_s)?;
+        key.verify(id, at, signed, request.body, request.now_s)?;
     }
     if request.body.iter().all(u8::is_ascii_whitespace) {
         return Err(Unfit::Empty);
@@ -70,10 +70,10 @@ pub fn webhook(request: Request<'_>, secret: Option<&str>) -> Result<Incoming, U
         .iter()
         .find_map(|name| request.header(name).filter(|key| !key.is_empty()))
         .map(ToOwned::to_owned);
-    incoming.origin = if secret.is_some() { Origin::Signed } else { Origin::Unsigned };
+    incoming.origin = if key.is_some() { Origin::Signed } else { Origin::Unsigned };
     let mut note = |key: &str, value: &str| incoming.metadata.insert(key.to_owned(), one_line(value));
     note("source", "webhook");
-    note("signed", if secret.is_some() { "yes" } else { "no" });
+    note("signed", if key.is_some() { "yes" } else { "no" });
     if let Some(agent) = request.header("user-agent") {
         note("user_agent", agent);
     }

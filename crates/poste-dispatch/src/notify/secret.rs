@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use poste_config::{HandlerConfig, SecretPlace};
 
+use super::sign::Key;
+
 /// Maximum size of a secret file.
 const BYTES_MAX: u64 = 16 * 1024;
 
@@ -27,6 +29,11 @@ impl Secret {
 
     pub fn get(&self) -> &str {
         &self.0
+    }
+
+    /// As the key of signatures.
+    pub fn key(&self, place: &SecretPlace) -> Result<Key, String> {
+        Key::new(&self.0).map_err(|weak| format!("{place} cannot sign: {weak}"))
     }
 
     /// Replaces the secret in a text.
@@ -68,12 +75,17 @@ fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
     Ok(Secret::new(&text))
 }
 
-/// Why a secret that a handler needs cannot be read.
-pub fn missing(handler: &HandlerConfig, folder: &Path) -> Option<String> {
+/// Reads a secret that signs.
+pub fn read_key(place: &SecretPlace, folder: &Path) -> Result<Key, String> {
+    read(place, folder)?.key(place)
+}
+
+/// Why a secret that a handler needs cannot be used.
+pub fn unusable(handler: &HandlerConfig, folder: &Path) -> Option<String> {
     let place = match handler {
         HandlerConfig::Telegram { token, .. } => token,
         HandlerConfig::Slack { url } => url,
-        HandlerConfig::Webhook { secret, .. } => secret,
+        HandlerConfig::Webhook { secret, .. } => return read_key(secret, folder).err(),
         HandlerConfig::Email(email) => email.password.as_ref()?,
         HandlerConfig::Desktop | HandlerConfig::Exec { .. } | HandlerConfig::Log => return None,
     };

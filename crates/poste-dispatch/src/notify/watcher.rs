@@ -355,7 +355,8 @@ impl Rules {
                 watched.insert(rule.name.clone(), before);
                 continue;
             }
-            if let Some(why) = secret::missing(&rule.handler, &folder) {
+            if let Some(why) = secret::unusable(&rule.handler, &folder) {
+                let why = format!("{}:{}: {why}", rule.source.file(), rule.line);
                 setting.say(rule, None, What::Problem, Some(why), 0);
             }
             let matcher = Arc::new(Matcher::new(rule.clone())?);

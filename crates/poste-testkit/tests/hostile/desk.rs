@@ -5,12 +5,15 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use poste_core::Position;
 use poste_core::store::{Options, Store};
 use poste_testkit::corpus;
 use serde_json::Value;
 
+/// Longer than any command takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_poste-now");
 
 /// The exit codes in `docs/exit-codes.md`.
@@ -111,7 +114,26 @@ impl Desk {
         self.call_with(words, input, memory_kib, &[])
     }
 
+    /// A call whose output is for a program, not for a terminal: only that it ends and does not panic is checked.
+    pub(crate) fn served<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) -> Ran {
+        let ran = self.ran(words, &mut &*input, None, &[]);
+        assert!(!ran.err.contains("panicked at"), "{}: {:.2000}", shown(words), ran.err);
+        ran
+    }
+
     pub(crate) fn call_with<S: AsRef<OsStr>>(
+        &self,
+        words: &[S],
+        input: &mut (dyn Read + Send),
+        memory_kib: Option<u64>,
+        environment: &[(&str, &OsStr)],
+    ) -> Ran {
+        let ran = self.ran(words, input, memory_kib, environment);
+        check_manners(&shown(words), &ran);
+        ran
+    }
+
+    fn ran<S: AsRef<OsStr>>(
         &self,
         words: &[S],
         input: &mut (dyn Read + Send),
@@ -139,19 +161,17 @@ impl Desk {
             .spawn()
             .expect("the program starts");
         let mut to_child = child.stdin.take().expect("stdin is piped");
-        let status_file = format!("/proc/{}/status", child.id());
+        let pid = child.id();
         let (output, read, peak_kib) = std::thread::scope(|scope| {
             // A program that has read enough closes the pipe.
             let feeding = scope.spawn(move || feed(input, &mut to_child));
-            let watching = scope.spawn(move || watch_peak(&status_file));
+            let watching = scope.spawn(move || watch_peak(pid));
             let output = child.wait_with_output().expect("the program ends");
             (output, feeding.join().expect("no panic"), watching.join().expect("no panic"))
         });
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap_or_else(|_| panic!("{}: no UTF-8", shown(words)));
         let code = output.status.code().unwrap_or_else(|| panic!("{}: {}", shown(words), output.status));
-        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr), read, peak_kib };
-        check_manners(&shown(words), &ran);
-        ran
+        Ran { code, out: text(output.stdout), err: text(output.stderr), read, peak_kib }
     }
 }
 
@@ -166,10 +186,15 @@ fn feed(input: &mut (dyn Read + Send), to_child: &mut impl std::io::Write) -> u6
     }
 }
 
-/// Samples until the process has ended.
-fn watch_peak(status_file: &str) -> u64 {
-    let mut peak = 0;
-    while let Ok(status) = std::fs::read_to_string(status_file) {
+/// Samples until the process has ended. One that does not end is killed, and fails its test.
+fn watch_peak(pid: u32) -> u64 {
+    let (mut peak, started) = (0, Instant::now());
+    while let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) {
+        if started.elapsed() > LIMIT
+            && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let Some(kib) = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()) else { break };
         peak = peak.max(kib);

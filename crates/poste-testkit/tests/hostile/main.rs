@@ -8,6 +8,7 @@ mod configs;
 mod definitions;
 mod desk;
 mod fences;
+mod generated;
 mod paths;
 mod payloads;
 mod words;

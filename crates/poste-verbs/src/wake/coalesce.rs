@@ -17,6 +17,9 @@ use crate::live;
 /// Mail that arrives within this time becomes one ring.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
+/// The time over which wakes of an agent are counted.
+const PACE: Duration = Duration::from_secs(60);
+
 /// Longer than a ring that tries every way.
 const PATIENCE: Duration = LIMIT.saturating_mul(planner::WAYS_MAX + 1);
 /// Room for the numbers of far more mail than an agent leaves waiting.
@@ -30,6 +33,29 @@ struct Rung {
     how: Option<WakeWay>,
     urgency: Urgency,
     numbers: Vec<MessageNo>,
+    /// When the agent was woken within the last minute.
+    #[serde(default)]
+    recent_ms: Vec<u64>,
+}
+
+impl Rung {
+    fn read(file: &Locked) -> Option<Self> {
+        let mut bytes = Vec::new();
+        (&**file).take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    fn write(&self, mut file: &std::fs::File) -> io::Result<()> {
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(&serde_json::to_vec(self)?)
+    }
+
+    /// A clock that was set back makes no ring wait.
+    fn recent(&self, now_ms: u64) -> Vec<u64> {
+        let is_recent = |at: &u64| now_ms.checked_sub(*at).is_some_and(|ago| u128::from(ago) < PACE.as_millis());
+        self.recent_ms.iter().copied().filter(is_recent).collect()
+    }
 }
 
 /// Whether it is time to ring.
@@ -47,6 +73,7 @@ pub enum Turn {
 #[derive(Debug)]
 pub struct Bell {
     file: Locked,
+    recent_ms: Vec<u64>,
 }
 
 /// The place of the process that rings next.
@@ -69,21 +96,44 @@ pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
 /// `WouldBlock`: the process that rings does not finish.
 pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
     let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
-    let mut bytes = Vec::new();
-    (&*file).take(BYTES_MAX).read_to_end(&mut bytes)?;
-    let last: Option<Rung> = serde_json::from_slice(&bytes).ok();
+    let last = Rung::read(&file);
+    let recent_ms = last.as_ref().map(|last| last.recent(now_ms())).unwrap_or_default();
     let last = last.filter(|last| last.how.is_some() || !by_hand);
     // A clock that was set back makes no ring wait.
     let ago = last.as_ref().and_then(|last| now_ms().checked_sub(last.at_ms)).map(Duration::from_millis);
-    let (Some(last), Some(ago)) = (last, ago.filter(|ago| *ago < WINDOW)) else { return Ok(Turn::Now(Bell { file })) };
+    let (Some(last), Some(ago)) = (last, ago.filter(|ago| *ago < WINDOW)) else {
+        return Ok(Turn::Now(Bell { file, recent_ms }));
+    };
     if numbers.iter().all(|number| last.numbers.contains(number)) {
         return Ok(Turn::Covered { ago, how: last.how });
     }
     // More urgent mail does not wait because of a less urgent ring.
     if urgency < last.urgency {
-        return Ok(Turn::Now(Bell { file }));
+        return Ok(Turn::Now(Bell { file, recent_ms }));
     }
     Ok(Turn::Wait(WINDOW - ago))
+}
+
+/// How long an agent must not be woken because it was woken this often within a minute. `None`: it may be woken.
+pub fn rest(office: &Path, agent: &Name, per_minute: u32) -> io::Result<Option<Duration>> {
+    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let now = now_ms();
+    let recent = Rung::read(&file).map(|rung| rung.recent(now)).unwrap_or_default();
+    let counted = recent.len().checked_sub(usize::try_from(per_minute).unwrap_or(usize::MAX));
+    // One more is possible once the oldest of the last so many is a minute ago.
+    let oldest = counted.and_then(|first| recent.get(first));
+    Ok(oldest.map(|at| PACE.saturating_sub(Duration::from_millis(now.saturating_sub(*at)))))
+}
+
+/// Notes that an agent was woken without a ring.
+pub fn woke(office: &Path, agent: &Name) -> io::Result<()> {
+    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let now = now_ms();
+    let nothing = Rung { at_ms: 0, how: None, urgency: Urgency::Later, numbers: Vec::new(), recent_ms: Vec::new() };
+    let mut rung = Rung::read(&file).unwrap_or(nothing);
+    rung.recent_ms = rung.recent(now);
+    rung.recent_ms.push(now);
+    rung.write(&file)
 }
 
 fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
@@ -95,10 +145,9 @@ fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
 impl Bell {
     /// Notes a ring, whether or not a way worked, and gives up the right to ring.
     pub fn rang(self, how: Option<WakeWay>, numbers: &[MessageNo], urgency: Urgency) -> io::Result<()> {
-        let rung = Rung { at_ms: now_ms(), how, urgency, numbers: numbers.to_vec() };
-        self.file.set_len(0)?;
-        (&*self.file).rewind()?;
-        (&*self.file).write_all(&serde_json::to_vec(&rung)?)
+        let (at_ms, mut recent_ms) = (now_ms(), self.recent_ms);
+        recent_ms.extend(how.map(|_| at_ms));
+        Rung { at_ms, how, urgency, numbers: numbers.to_vec(), recent_ms }.write(&self.file)
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod coalesce;
 mod http;
+pub mod limit;
 pub mod planner;
 mod program;
 mod ring;

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::coalesce::{self, Bell, Next, Turn};
-use super::{Attempt, LIMIT, Ring};
+use super::{Attempt, LIMIT, Ring, limit};
 use crate::actions::{self, Allowed};
 use crate::{Desk, Error, Kind, Result, secret};
 
@@ -51,6 +51,8 @@ pub enum RungOutcome {
     Failed,
     /// It was rung for the same mail a moment ago, or is about to be.
     Covered,
+    /// It was woken too often within the last minute. The ring stays owed.
+    Postponed,
     /// No mail is waiting for it.
     Nothing,
 }
@@ -146,10 +148,12 @@ impl Ringing {
         }
         loop {
             // Read again before each ring: the mail may have been handled in the meantime.
-            let mail = self.waiting(desk.office)?;
-            let not_rung = match mail.urgency() {
-                None => self.nothing(),
-                Some(urgency) => {
+            let mail = self.to_ring_for(desk)?;
+            let rest = if self.is_by_hand() { None } else { limit::rest(desk.office, &self.agent, &mail.numbers())? };
+            let not_rung = match (mail.urgency(), rest) {
+                (None, _) => self.nothing(),
+                (Some(_), Some(rest)) => self.postponed(&mail, rest),
+                (Some(urgency), None) => {
                     let turn = coalesce::turn(&folder, &self.agent, &mail.numbers(), urgency, self.is_by_hand());
                     match turn.map_err(|error| self.ring_error(&error))? {
                         Turn::Covered { ago, how } => self.covered(&mail, ago, how),
@@ -160,7 +164,7 @@ impl Ringing {
             };
             // Processes that came since then, while the place was held, left their mail to this one.
             let had_the_place = self.next.take().is_some();
-            if !had_the_place || !self.waiting(desk.office)?.has_more_than(&mail) {
+            if !had_the_place || !self.to_ring_for(desk)?.has_more_than(&mail) {
                 return Ok(Step::Rung(not_rung));
             }
             self.next = self.asks_to_be_next(&folder)?;
@@ -173,7 +177,7 @@ impl Ringing {
     fn ring(&mut self, desk: &mut Desk<'_>, folder: &Path, bell: Bell, starter: &dyn Starter) -> Result<Rung> {
         // Processes that come from now on ring next. The mail of those that came before is read once more.
         drop(self.next.take());
-        let mail = self.waiting(desk.office)?;
+        let mail = self.to_ring_for(desk)?;
         let Some(urgency) = mail.urgency() else { return Ok(self.nothing()) };
         // The session may have changed while waiting.
         self.who = views::sleeper(desk.office.store(), &self.agent)?;
@@ -253,6 +257,12 @@ impl Ringing {
         Rung::not(&self.who, mail.numbers(), RungOutcome::Covered, reason)
     }
 
+    fn postponed(&self, mail: &Waiting, rest: Duration) -> Rung {
+        let rest = length(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
+        let reason = format!("it was woken too often; the next ring for mail that no person sent can come in {rest}");
+        Rung::not(&self.who, mail.numbers(), RungOutcome::Postponed, reason)
+    }
+
     fn nothing(&self) -> Rung {
         let everything = matches!(self.cause, Cause::Asked { only_unseen: false, .. });
         let what = if everything { "no mail is waiting" } else { "no unseen mail is waiting" };
@@ -268,6 +278,16 @@ impl Ringing {
             }
             _ => Error::internal(format!("could not note the ring of {agent}: {error}")),
         }
+    }
+
+    /// The mail to ring for now. A person may ring for any of it.
+    fn to_ring_for(&self, desk: &mut Desk<'_>) -> Result<Waiting> {
+        let mut mail = self.waiting(desk.office)?;
+        if !self.is_by_hand() {
+            let kept = limit::hold_back_chains(desk, &self.agent, &mail.numbers())?;
+            mail.0.retain(|(_, number)| kept.contains(number));
+        }
+        Ok(mail)
     }
 
     fn waiting(&self, office: &Office) -> Result<Waiting> {

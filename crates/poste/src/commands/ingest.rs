@@ -11,7 +11,7 @@ use poste_verbs::ingest::{self, Incoming};
 use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, recipients_text};
-use crate::draft::{note_rule, parse_recipients};
+use crate::draft::{self, parse_recipients};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -132,7 +132,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             take_in(cx, common, incoming, attach)
         }
         IngestCommand::Webhook { common, header, headers, secret_env, secret_file, unsigned } => {
-            let secret = match (secret_env, secret_file, unsigned) {
+            let place = match (secret_env, secret_file, unsigned) {
                 (Some(name), _, _) => Some(SecretPlace::Env(name)),
                 (None, Some(path), _) => Some(SecretPlace::File(path)),
                 (None, None, true) => None,
@@ -141,8 +141,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
                         .hint("pass --secret-env NAME or --secret-file FILE; to accept any sender: --unsigned"));
                 }
             };
-            let secret = secret.map(|place| notify::read_secret(&place, &cx.cwd()?).map_err(CommandError::usage));
-            let secret = secret.transpose()?;
+            let key =
+                place.map(|place| notify::read_key(&place, &cx.cwd()?).map_err(CommandError::usage)).transpose()?;
             let mut headers = match headers {
                 Some(path) => read_headers(&path)?,
                 None => Vec::new(),
@@ -151,7 +151,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             let body = read_all(&common)?;
             let now_s = cx.ui.now.ms().div_euclid(1_000);
             let request = Request { body: &body, headers: &headers, now_s };
-            let incoming = read::webhook(request, secret.as_ref().map(notify::Secret::get)).map_err(unfit)?;
+            let incoming = read::webhook(request, key.as_ref()).map_err(unfit)?;
             take_in(cx, common, incoming, false)
         }
         IngestCommand::Stdin { common, subject } => {
@@ -165,9 +165,8 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
     let Common { to, kind, priority, key, secret, .. } = common;
     incoming.key = key.or(incoming.key);
-    note_rule(&mut incoming.metadata);
     let (to, secrets) = (parse_recipients(&to)?, secret.secrets());
-    cx.call(ingest::Input { to, kind, priority, incoming, attach, secrets })
+    cx.call(ingest::Input { to, kind, priority, incoming, attach, rule: draft::rule(), secrets })
 }
 
 fn unfit(unfit: Unfit) -> CommandError {

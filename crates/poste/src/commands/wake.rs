@@ -44,6 +44,7 @@ impl Answer for wake::Answer {
                 RungOutcome::Requested => (Paint::Good, "wake requested"),
                 RungOutcome::Covered => (Paint::Good, "already rung"),
                 RungOutcome::Failed => (Paint::Bad, "not woken"),
+                RungOutcome::Postponed => (Paint::Attention, "not rung yet"),
                 RungOutcome::Nothing => (Paint::Attention, "not rung"),
             };
             let numbers: Vec<String> = rung.numbers.iter().take(8).map(|number| format!("#{number}")).collect();

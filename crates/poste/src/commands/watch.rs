@@ -290,7 +290,7 @@ fn rules(cx: &mut Cx) -> Result {
     let (mut office, mut listed) = cx.call_verb_here(list::Input::default())?;
     let folder = office.path()?.parent().map(ToOwned::to_owned).unwrap_or_default();
     for rule in &mut listed.answer.rules {
-        rule.missing = notify::missing_secret(&rule.config, &folder);
+        rule.missing = notify::unusable_secret(&rule.config, &folder);
     }
     cx.show(&mut office, listed)
 }

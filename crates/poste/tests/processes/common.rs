@@ -1,5 +1,7 @@
 //! Runs the real program, many processes at a time.
 
+#![allow(dead_code, reason = "two test programs use this file, each a part of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

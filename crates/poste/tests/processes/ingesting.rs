@@ -96,7 +96,7 @@ fn a_webhook_is_taken_when_it_is_signed() {
     let desk = Desk::new(&["ops"]);
     let body = br#"{"title":"Build broke","message":"main is red","n":1}"#;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
-    let signature = sign::sign("s3cret-of-the-hook", "evt-7", now, body).unwrap();
+    let signature = sign::Key::new("s3cret-of-the-hook").unwrap().sign("evt-7", now, body);
     let headers = [
         "webhook-id: evt-7".to_owned(),
         format!("webhook-timestamp: {now}"),
@@ -155,7 +155,7 @@ fn nothing_is_taken_for_something_else() {
     assert!(stored(&["ingest", "email", "ops"], b"From: a@b\nMessage-ID: <77@x>\nSubject: y\n\nz"));
     assert!(unsigned("webhook-id: evt-9"));
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
-    let signature = sign::sign("s3cret-of-the-hook", "evt-9", now, b"{\"title\":\"real\"}").unwrap();
+    let signature = sign::Key::new("s3cret-of-the-hook").unwrap().sign("evt-9", now, b"{\"title\":\"real\"}");
     let (at, signature) = (format!("webhook-timestamp: {now}"), format!("webhook-signature: {signature}"));
     let signed = ["ingest", "webhook", "ops", "--secret-env", "HOOK", "--header", "webhook-id: evt-9"];
     assert!(stored(&[&signed[..], &["--header", &at, "--header", &signature]].concat(), b"{\"title\":\"real\"}"));

@@ -9,12 +9,13 @@ use cap_std::fs::{Dir, Metadata, MetadataExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EMPTY, Worktree, check_unchanged, reason, refused, written_at};
+use super::{EMPTY, OF_GIT, WithBeginning, Worktree, check_unchanged, is_of_git, reason, refused, written_at};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 use crate::progress::Progress;
+use crate::secrets::Finding;
 use crate::store::blobs::{Blobs, Checked, Staged, Stored};
 use crate::store::path_text;
 
@@ -77,15 +78,17 @@ impl Worktree {
     }
 
     /// Copies the listed files into blobs, in bounded memory. If a file has changed since it was listed, that is
-    /// reported with its name, and nothing is handed over.
+    /// reported with its name, and nothing is handed over; nor is it if a file looks like it holds a secret.
     pub fn copy(
         &self,
         listed: &Listed,
         blobs: &Blobs,
+        allow_secrets: bool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<Artifact>, Error> {
         let mut artifacts = Vec::with_capacity(listed.files.len());
         let mut problems = Vec::new();
+        let mut secrets = Vec::new();
         // Waiting for the disk takes as long as reading, so another thread does it in parallel.
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel::<Staged<'_>>(8);
@@ -97,7 +100,8 @@ impl Worktree {
                     progress(Progress { what: "copying files", done, of: listed.bytes });
                 };
                 match self.stage(relative, before, blobs, &mut moved) {
-                    Ok(staged) => {
+                    Ok((_, found)) if !allow_secrets && !found.is_empty() => secrets.extend(found),
+                    Ok((staged, _)) => {
                         artifacts.push(attached(relative, staged.stored())?);
                         if sender.send(staged).is_err() {
                             break; // the keeper has failed and reports why
@@ -124,9 +128,10 @@ impl Worktree {
                 problems.push(FileProblem { path, what });
             }
         }
-        match problems.is_empty() {
-            true => Ok(artifacts),
-            false => Err(Error::Artifacts(problems)),
+        match (problems.is_empty(), secrets.is_empty()) {
+            (true, true) => Ok(artifacts),
+            (true, false) => Err(Error::Secrets(secrets)),
+            (false, _) => Err(Error::Artifacts(problems)),
         }
     }
 
@@ -136,14 +141,16 @@ impl Worktree {
         listed: &Metadata,
         blobs: &'a Blobs,
         moved: &mut dyn FnMut(u64),
-    ) -> Result<Staged<'a>, Error> {
+    ) -> Result<(Staged<'a>, Vec<Finding>), Error> {
         let (mut file, before) = self.open_any(relative, relative)?;
         if identity(&before) != identity(listed) {
             return Err(refused(relative, REPLACED.to_owned()));
         }
-        let staged = blobs.stage(Counted { source: &mut file, moved })?;
+        let mut copied = WithBeginning::new(Counted { source: &mut file, moved });
+        let staged = blobs.stage(&mut copied)?;
+        let secrets = copied.secrets(relative);
         check_unchanged(relative, &file, listed, staged.stored().size)?;
-        Ok(staged)
+        Ok((staged, secrets))
     }
 
     /// Files that are missing or have changed since.
@@ -352,13 +359,7 @@ impl Listing<'_> {
     }
 }
 
-const OF_GIT: &str = "it belongs to git and may contain credentials";
 const LINKED_FOLDER: &str = "it is a link to a folder; name that folder instead";
-
-/// In any case: some file systems treat `.GIT` as the same name.
-fn is_of_git(relative: &Path) -> bool {
-    relative.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
-}
 
 /// Whether a path itself is a link, even with a slash at its end.
 fn is_link(cwd: &Path, path: &Path) -> bool {

@@ -168,7 +168,7 @@ impl Fixture {
     }
 
     fn copy(&self, listed: &Listed) -> Result<Vec<Artifact>, Error> {
-        self.tree.copy(listed, &self.blobs, &mut |_| {})
+        self.tree.copy(listed, &self.blobs, false, &mut |_| {})
     }
 
     fn stored(&self) -> usize {
@@ -297,7 +297,7 @@ fn a_file_that_is_replaced_after_it_was_copied_is_seen_too() {
     let fixture = project();
     let listed = fixture.list(&["src"]).unwrap();
     let mut copied = 0;
-    let answer = fixture.tree.copy(&listed, &fixture.blobs, &mut |progress| {
+    let answer = fixture.tree.copy(&listed, &fixture.blobs, true, &mut |progress| {
         if copied == 0 && progress.done > 9 {
             fs::write(fixture.path("src/a.rs"), "fn other() {}").unwrap();
         }

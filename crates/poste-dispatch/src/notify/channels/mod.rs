@@ -16,7 +16,6 @@ pub(crate) use self::email::OFFICE_HEADER;
 use self::http::ErrorText;
 use super::post::Post;
 use super::secret::{self, Secret};
-use super::sign;
 
 /// An attempt that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,11 +75,10 @@ pub(super) fn send(handler: &HandlerConfig, post: &Post, context: AttemptContext
             let body = json!({ "text": text, "mrkdwn": false, "unfurl_links": false, "unfurl_media": false });
             http::post(url.get(), ErrorText::Hidden, &[], post, &body, context.timeout)
         }
-        HandlerConfig::Webhook { url, secret } => {
-            let secret = secret::read(secret, context.folder)?;
+        HandlerConfig::Webhook { url, secret: place } => {
+            let secret = secret::read(place, context.folder)?;
             let body = json!({ "type": MESSAGE_TYPE, "timestamp": post.message.at.to_string(), "data": post.data() });
-            let signature = sign::sign(secret.get(), &post.key, context.now_s, body.to_string().as_bytes());
-            let signature = signature.ok_or_else(|| "the secret cannot be used to sign".to_owned())?;
+            let signature = secret.key(place)?.sign(&post.key, context.now_s, body.to_string().as_bytes());
             let headers = [
                 ("webhook-id", post.key.clone()),
                 ("webhook-timestamp", context.now_s.to_string()),
