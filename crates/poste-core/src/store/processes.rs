@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use crate::log::SessionProcess;
@@ -118,6 +118,40 @@ pub fn above() -> Vec<SessionProcess> {
     let above = |pid: &u32| parent_of(*pid).filter(|above| *above > 1);
     let pids = std::iter::successors(above(&std::process::id()), above).take(ABOVE_MAX);
     pids.map(written_down).collect()
+}
+
+/// A process above this one, and what it runs.
+#[derive(Debug, Clone)]
+pub struct Ancestor {
+    pub process: SessionProcess,
+    /// Its name, the file it runs if that may be read, and its arguments.
+    pub name: String,
+    pub executable: Option<PathBuf>,
+    pub arguments: Vec<String>,
+}
+
+/// Every process above this one, nearest first, up to the first of this machine or container. `None` if one of them
+/// cannot be read: what is above it is unknown then.
+pub fn lineage() -> Option<Vec<Ancestor>> {
+    // A chain this long is made to hide something.
+    const LINEAGE_MAX: usize = 512;
+    let mut all = Vec::new();
+    let mut pid = parent_of(std::process::id())?;
+    while pid > 0 {
+        if all.len() >= LINEAGE_MAX {
+            return None;
+        }
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        all.push(Ancestor {
+            process: written_down(pid),
+            name: name_of(pid)?,
+            executable: fs::read_link(format!("/proc/{pid}/exe")).ok(),
+            arguments: words.map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
+        });
+        pid = parent_of(pid)?;
+    }
+    Some(all)
 }
 
 /// Whether a process is `above` or one of its descendants.

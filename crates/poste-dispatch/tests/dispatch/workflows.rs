@@ -67,7 +67,7 @@ impl Desk {
             actor: who.parse().unwrap(),
             session: None,
             via: Via::Cli,
-            proof: Proof::None,
+            proof: Proof::Word,
             sent_at: self.office.wall(),
             intent,
             content,
