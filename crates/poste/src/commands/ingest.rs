@@ -166,7 +166,7 @@ fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) ->
     let Common { to, kind, priority, key, secret, .. } = common;
     incoming.key = key.or(incoming.key);
     note_rule(&mut incoming.metadata);
-    let (to, secrets) = (parse_recipients(&to)?, secret.secrets());
+    let (to, secrets) = (parse_recipients(&to)?, secret.secrets(cx)?);
     cx.call(ingest::Input { to, kind, priority, incoming, attach, secrets })
 }
 
