@@ -128,6 +128,7 @@ pub const KEYS: &[Key] = &[
     key(TYPES, "max_attempts", ATTEMPTS, None),
     key(TYPES, "retry_delay", RETRY_DELAY, None),
     key(TYPES, "patience", ValueKind::Length { min: limits::PATIENCE_MS_MIN, max: limits::PATIENCE_MS_MAX }, None),
+    key(TYPES, "default_approve", ValueKind::Flag, None),
     key(TYPES, SCHEMA, ValueKind::Schema, None),
 ];
 

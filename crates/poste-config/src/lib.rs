@@ -19,6 +19,10 @@ mod on;
 mod read;
 mod rules;
 mod settings;
+#[allow(clippy::disallowed_methods, reason = "the state folder is outside the workspace")]
+mod state;
+#[allow(clippy::disallowed_methods, reason = "tokens are files in the state folder")]
+pub mod token;
 mod trust;
 mod view;
 mod wake;

@@ -326,6 +326,7 @@ pub(crate) fn policy_type(name: TypeName, values: &BTreeMap<&'static str, Value>
         max_attempts: values.get("max_attempts").and_then(Value::count).and_then(|count| u32::try_from(count).ok()),
         retry_delay_ms: length("retry_delay"),
         patience_ms: length("patience"),
+        default_approve: flag("default_approve").unwrap_or(false),
         name,
     }
 }

@@ -155,6 +155,7 @@ fn of_kind(kind: &PolicyType, key: &Key) -> Option<Value> {
         "max_attempts" => kind.max_attempts.map(|count| Value::Count(count.into())),
         "retry_delay" => kind.retry_delay_ms.map(Value::Length),
         "patience" => kind.patience_ms.map(Value::Length),
+        "default_approve" => kind.default_approve.then_some(Value::Flag(true)),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ pub mod guard;
 pub mod hook;
 pub mod mcp;
 pub mod paths;
+pub mod person;
 pub mod setup;
 pub mod shell;
 pub mod station;

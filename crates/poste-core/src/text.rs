@@ -193,7 +193,7 @@ const NAME: Grammar = Grammar {
     first: lower_or_digit,
     rest: name_rest,
     rule: "use lower-case letters, digits, - and _, starting with a letter or digit",
-    reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside"],
+    reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside", "unproven"],
 };
 const CONTEXT_NAME: Grammar =
     Grammar { what: "the context's name", bytes_max: limits::CONTEXT_NAME_BYTES_MAX, reserved: &[], ..NAME };

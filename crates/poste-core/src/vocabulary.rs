@@ -68,6 +68,8 @@ macro_rules! worded_enum {
 }
 pub(crate) use worded_enum;
 
+use crate::log::Proof;
+
 worded_enum!(
     /// How important a message is; inboxes are sorted by it.
     Priority { Low = 0 "low", Normal = 1 "normal", High = 2 "high", Urgent = 3 "urgent" | "critical" }
@@ -121,15 +123,24 @@ worded_enum!(
 
 worded_enum!(
     /// Where a message comes from, as the log knows it. Never taken from the body.
-    TrustLabel { Human = 0 "human", Agent = 1 "agent", Outside = 2 "outside", Poste = 3 "poste" }
+    TrustLabel {
+        Human = 0 "human",
+        Agent = 1 "agent",
+        Outside = 2 "outside",
+        Poste = 3 "poste",
+        /// In a person's name, but nothing proves that the person sent it: a script, or an agent that uses the name.
+        Unproven = 4 "unproven",
+    }
 );
 
-impl From<AgentKind> for TrustLabel {
-    fn from(kind: AgentKind) -> Self {
+impl TrustLabel {
+    /// The label of what was written in the name of an agent of this kind, with this proof.
+    pub fn of(kind: AgentKind, proof: Proof) -> Self {
         match kind {
             AgentKind::Agent | AgentKind::Service => Self::Agent,
             AgentKind::Outside => Self::Outside,
-            AgentKind::Human => Self::Human,
+            AgentKind::Human if proof.is_given() => Self::Human,
+            AgentKind::Human => Self::Unproven,
         }
     }
 }

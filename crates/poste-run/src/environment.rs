@@ -7,6 +7,9 @@ use std::ffi::{OsStr, OsString};
 /// no keys and none of Poste's own variables: if a command needs one of those, it is set by name and value.
 pub const ALLOWED: &[&str] = &["PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "SHELL", "TERM"];
 
+/// What no command gets, whoever names it: with a person's token it could speak as that person.
+const NEVER: &str = "POSTE_TOKEN_FILE";
+
 /// The environment of one command.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -57,6 +60,7 @@ impl Environment {
     pub(crate) fn of(&self, ours: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
         let mut all: BTreeMap<OsString, OsString> = ours.filter(|(name, _)| self.allows(name)).collect();
         all.extend(self.set.iter().map(|(name, value)| (name.clone(), value.clone())));
+        all.remove(OsStr::new(NEVER));
         all
     }
 }
@@ -87,6 +91,9 @@ mod tests {
         let mut some = Environment::default();
         some.allow("HOMEWORK").set("POSTE_HOME", "/office");
         assert_eq!(names(&some, &ours), ["HOMEWORK=none", "LC_ALL=C", "PATH=/bin", "POSTE_HOME=/office"]);
+        some.allow("POSTE_*").set("POSTE_TOKEN_FILE", "/set");
+        let with_token = [("POSTE_TOKEN_FILE", "/inherited"), ("POSTE_HOME", "/elsewhere")];
+        assert_eq!(names(&some, &with_token), ["POSTE_HOME=/office"]);
         some.allow("GITHUB_*").never("GITHUB_TOKEN");
         assert_eq!(names(&some, &ours), ["HOMEWORK=none", "LC_ALL=C", "PATH=/bin", "POSTE_HOME=/office"]);
     }

@@ -53,7 +53,7 @@ impl Desk {
             actor: if actor == "poste" { Name::poste() } else { actor.parse().unwrap() },
             session: session.map(|session| session.parse().unwrap()),
             via: Via::Cli,
-            proof: Proof::None,
+            proof: Proof::Word,
             sent_at: Timestamp::ZERO,
             intent,
             content: None,
@@ -179,7 +179,7 @@ fn an_office_without_agents_gets_over_a_leap_of_the_clock() {
         actor: "ann".parse().unwrap(),
         session: None,
         via: Via::Cli,
-        proof: Proof::None,
+        proof: Proof::Word,
         sent_at: Timestamp::ZERO,
         intent: Intent::Register(Register {
             kind: Some(AgentKind::Human),

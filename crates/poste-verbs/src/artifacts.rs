@@ -48,7 +48,7 @@ impl Named<'_> {
         }
         for path in self.attached {
             let blobs = desk.office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
-            artifacts.push(tree.attach(root, path, blobs, secrets.allowed)?);
+            artifacts.push(tree.attach(root, path, blobs, secrets.are_allowed())?);
         }
         for path in self.later {
             artifacts.push(tree.later(root, path)?);

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::approval::find;
+use crate::approval::{check_default, find};
 use crate::draft::{Heading, Message};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Desk, Error, Recipients, Result, Verb, input};
@@ -79,11 +79,17 @@ impl Verb for Input {
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
         let asker = desk.agent()?;
+        let kind = if self.plan { "plan_approval_request" } else { "question" };
+        let choices = match self.choices.as_slice() {
+            [] => vec!["approve".parse()?, "deny".parse()?],
+            choices => choices.to_vec(),
+        };
+        check_default(desk.office, &kind.parse()?, &choices, self.default.as_ref())?;
         let heading = Heading {
             to: asked(desk, &asker, &self.to)?,
             subject: self.subject,
             reply_to: self.reply_to,
-            default_type: if self.plan { "plan_approval_request" } else { "question" },
+            default_type: kind,
             ..Heading::default()
         };
         let message = Message {
@@ -97,10 +103,6 @@ impl Verb for Input {
             ..Message::default()
         };
         let (mail, content) = message.seal(desk, heading)?;
-        let choices = match self.choices.as_slice() {
-            [] => vec!["approve".parse()?, "deny".parse()?],
-            choices => choices.to_vec(),
-        };
         let intent = Intent::ApprovalAsk(ApprovalAsk { mail, choices, default: self.default, deadline: self.by });
         let proposal = desk.proposal(intent, Some(content), self.id)?;
         let (outcome, effect) = desk.decide(&proposal)?;

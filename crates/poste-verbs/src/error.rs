@@ -27,6 +27,8 @@ pub enum Kind {
     Unhealthy,
     /// A question was decided, but not with its first choice.
     Denied,
+    /// No one decided a question in time, so its default applies.
+    Defaulted,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
         Self::NeedsUpgrade,
         Self::Unhealthy,
         Self::Denied,
+        Self::Defaulted,
     ];
 
     pub fn word(self) -> &'static str {
@@ -59,6 +62,7 @@ impl Kind {
             Self::NeedsUpgrade => "needs_upgrade",
             Self::Unhealthy => "unhealthy",
             Self::Denied => "denied",
+            Self::Defaulted => "defaulted",
         }
     }
 }
@@ -166,8 +170,9 @@ impl Error {
 
     /// The error as lines, with notes in the form of a surface. Notes that it cannot write are left out.
     pub fn lines(&self, write: impl Fn(&Note) -> Option<String>) -> Vec<String> {
-        // A denial is an answer, not an error.
-        let (title, because) = if self.kind == Kind::Denied { ("", "note: ") } else { ("error: ", "cause: ") };
+        // A decision is an answer, not an error.
+        let (title, because) =
+            if matches!(self.kind, Kind::Denied | Kind::Defaulted) { ("", "note: ") } else { ("error: ", "cause: ") };
         let message = self.wording.as_deref().and_then(&write).unwrap_or_else(|| self.message.clone());
         let labelled = |notes: &[Note], label: &str| -> Vec<String> {
             notes.iter().filter_map(&write).map(|text| format!("{label}{}", escape::block(&text))).collect()

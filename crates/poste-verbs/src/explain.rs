@@ -5,7 +5,14 @@ use poste_core::office::Office;
 use poste_core::text::{Name, TypeName};
 use poste_core::views;
 
-use crate::{Error, Result};
+use crate::{Error, Result, person};
+
+/// How a person lets questions of this type be approved by their default.
+pub(crate) fn allow_default(error: Error, kind: &TypeName) -> Error {
+    error
+        .hint("let another choice be the default, or ask without one")
+        .hint(format!("or allow it in poste.toml, which a person trusts: [types.{kind}] default_approve = true"))
+}
 
 /// Adds hints to a refusal: the nearest names, the next command.
 pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Error> {
@@ -85,6 +92,11 @@ pub fn explain(office: &Office, proposal: &Proposal, error: Error) -> Result<Err
             Intent::SessionNote(_) => error.hint(note!("start a session below it: " [session start, parent = "ID"])),
             Intent::Redact(_) => error.hint("ask its author or a human; each record of a message has its own author"),
             _ => error,
+        },
+        "not_a_person" => person::with_hints(error),
+        "default_approves" => match mail {
+            Some(mail) => allow_default(error, &mail.kind),
+            None => error,
         },
         "nothing_to_do" if matches!(proposal.intent, Intent::Retry(_) | Intent::Drop(_)) => {
             error.hint(note!("see its state: " [track, number = n]))

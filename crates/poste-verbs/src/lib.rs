@@ -62,6 +62,7 @@ pub mod log;
 pub mod mark;
 pub mod model;
 pub mod overdue;
+pub mod person;
 pub mod program;
 pub mod publish;
 pub mod read;

@@ -50,6 +50,8 @@ pub enum Setting {
     LockTimeout,
     /// JSON output.
     Json,
+    /// The file with a person's token.
+    Token,
 }
 
 /// The key in a call's input for the agent to call as.
@@ -139,6 +141,7 @@ impl fmt::Display for Note {
             Part::Setting(Setting::Office) => f.write_str("another folder"),
             Part::Setting(Setting::LockTimeout) => f.write_str("a longer timeout"),
             Part::Setting(Setting::Json) => f.write_str("as JSON"),
+            Part::Setting(Setting::Token) => f.write_str("a person's token"),
         })
     }
 }
@@ -195,7 +198,7 @@ pub fn value(value: &impl serde::Serialize) -> Value {
 }
 
 /// Commands that are not verbs but may be named in notes. Tests check that they exist, and that notes name no others.
-pub const COMMANDS: &[&str] = &["context edit", "dispatch", "schema", "watch retry"];
+pub const COMMANDS: &[&str] = &["context edit", "dispatch", "schema", "token person", "watch retry"];
 
 #[cfg(test)]
 mod tests {

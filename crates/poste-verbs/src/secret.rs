@@ -1,6 +1,6 @@
 //! Refuses content that looks like a secret before it is in the log, from where it could only be redacted.
 
-use poste_core::log::Content;
+use poste_core::log::{Content, Proof};
 use poste_core::secrets;
 
 use crate::{Error, Result};
@@ -8,10 +8,24 @@ use crate::{Error, Result};
 /// Whether content that looks like a secret may be stored. Only a person can lift this check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Secrets {
-    pub allowed: bool,
+    allowed: bool,
 }
 
 impl Secrets {
+    /// Lifts the check if a person confirmed that.
+    pub fn allowed_by(proof: Proof) -> Self {
+        Self { allowed: proof.is_confirmed() }
+    }
+
+    pub(crate) fn are_allowed(self) -> bool {
+        self.allowed
+    }
+
+    /// For texts that no one wrote: paths, for example.
+    pub(crate) fn unchecked() -> Self {
+        Self { allowed: true }
+    }
+
     /// Checks a plain text about a message, such as a reason, a note or an outcome.
     pub fn text(self, what: &str, text: &str) -> Result<Content> {
         let content = Content { body: text.into(), ..Content::default() };
@@ -47,7 +61,7 @@ pub(crate) fn refusal(message: String) -> Error {
     Error::refused(message)
         .code("looks_secret")
         .hint("name the place it is kept instead; stored content stays in the log until it is redacted")
-        .hint(note!("if it is not a secret, or must be sent: " {allow_secret = true}))
+        .hint(note!("if it is not a secret, a person can store it: " {allow_secret = true}))
 }
 
 /// The output of a program for the log, left out if it seems to hold a secret.

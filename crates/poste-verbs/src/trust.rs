@@ -2,12 +2,11 @@
 
 use poste_config::{Command, Trust, TrustView};
 use poste_core::text::Name;
-use poste_core::vocabulary::AgentKind;
 use poste_core::{Digest, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Verb, person};
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,24 +77,9 @@ impl Verb for Input {
         }
         let missing = || Error::not_found(format!("{file} does not exist"));
         let digest = self.seen.or(answer.digest).ok_or_else(missing)?;
-        let by = person(desk)?;
+        let by = person::confirmed(desk)?;
         poste_config::trust_config(desk.office, &digest, by)?;
         desk.note_stored(format!("that {file} is trusted"));
         Ok(Answered::new(Answer::new(file, poste_config::trust(desk.office)?)))
     }
-}
-
-/// The person who trusts a file. Programs are refused: the file itself could ask them to.
-pub fn person(desk: &Desk<'_>) -> Result<Name> {
-    let speaker = desk.agent()?;
-    if desk.is_in_run()? {
-        let message = "a program started by a supervisor cannot trust files, whatever its agent";
-        return Err(Error::refused(message).code("not_a_person").hint("a person has to do it, in a separate shell"));
-    }
-    if speaker.kind == AgentKind::Human {
-        return Ok(speaker.name);
-    }
-    let message =
-        format!("only a person can trust a file to run commands, and {} is of kind {}", speaker.name, speaker.kind);
-    Err(Error::refused(message).code("not_a_person").hint("ask a person to read the file and decide"))
 }

@@ -183,7 +183,7 @@ impl Lines {
         // The line number in the file, not in the chunk: the id must be the same when the batch is repeated.
         batch::set_id(&mut input, self.id.as_ref(), number);
         let message = &mut input.message;
-        message.secrets = self.secret.secrets();
+        message.secrets = self.secret.secrets(cx)?;
         for paths in [&mut message.artifacts, &mut message.attach, &mut message.artifact_later] {
             *paths = cx.paths(std::mem::take(paths));
         }

@@ -211,6 +211,7 @@ commands! {
     Restore => restore,
     Config => config,
     Trust => trust,
+    Token => token,
     Setup => setup,
     Mcp => mcp,
     Hook => hook,

@@ -1,12 +1,14 @@
 //! What a command works with: the office, the acting agent, the clock, new ids.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
+use poste_config::token;
+use poste_connect::person::{Terminal, run_above};
 use poste_connect::station::{self, Station};
 use poste_core::log::{MessageNo, Proof, Via};
 use poste_core::office::{Office, Place};
@@ -15,16 +17,16 @@ use poste_core::store::schema::Schema;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
 use poste_core::text::{Name, RecordId, Session};
-use poste_core::views;
+use poste_core::{Timestamp, views};
 use poste_verbs::actions::{Carrier, RUN};
 use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{self, no_speaker};
 use poste_verbs::session::Identity;
-use poste_verbs::{Answered, Caller, Desk, Host, Verb};
+use poste_verbs::{Answered, Caller, Desk, Host, Verb, person};
 
 use crate::cli::{Global, duration};
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::ui::progress::Screen;
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes, switches, ui};
@@ -37,6 +39,8 @@ pub(crate) struct Cx {
     stored: RefCell<Vec<Stored>>,
     /// Warnings already printed: a verb called in a loop returns the same ones each time.
     warned: RefCell<BTreeSet<String>>,
+    /// What proves that a person gave this command, as far as it was asked for.
+    proof: Cell<Option<Proof>>,
 }
 
 pub(crate) use poste_verbs::Mark;
@@ -64,7 +68,14 @@ impl Cx {
             ColorChoice::Never => Some(false),
         };
         let ui = Ui::new(global.json, colour, global.time, station.clock.wall());
-        Ok(Self { ui, command, station, stored: RefCell::default(), warned: RefCell::default() })
+        Ok(Self {
+            ui,
+            command,
+            station,
+            stored: RefCell::default(),
+            warned: RefCell::default(),
+            proof: Cell::default(),
+        })
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -98,6 +109,10 @@ impl Cx {
     /// Where the office is: from --office, POSTE_HOME or the folders upward.
     pub(crate) fn place(&self) -> Result<Place> {
         Ok(self.station.place()?)
+    }
+
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.station.clock.wall()
     }
 
     /// The office folder from --office or POSTE_HOME.
@@ -248,7 +263,87 @@ impl Cx {
 
     /// The agent, session and surface of this command, and the files it may touch.
     pub(crate) fn caller(&self, office: &Office) -> Caller {
-        self.station.caller(office)
+        let mut caller = self.station.caller(office);
+        // Looked for only if it matters: most commands are given by agents.
+        let is_person = |name| office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_person()));
+        if self.proof.get().is_some() || caller.actor.as_ref().is_some_and(is_person) {
+            caller.proof = self.prove(office);
+        }
+        caller
+    }
+
+    /// What proves that a person gave this command. From now on its records carry that.
+    pub(crate) fn prove(&self, office: &Office) -> Proof {
+        if let Some(known) = self.proof.get() {
+            return known;
+        }
+        let proof = match self.given_proof() {
+            Ok(Some(proof)) => proof,
+            Ok(None) if Terminal::of_person(Some(office)).is_ok() => Proof::Terminal,
+            Ok(None) => Proof::None,
+            Err(error) => {
+                self.warn_once(error.text());
+                Proof::None
+            }
+        };
+        // Only the command line is used by people; other surfaces serve programs.
+        let proof = if self.station.via == Via::Cli { proof } else { Proof::None };
+        self.proof.set(Some(proof));
+        proof
+    }
+
+    /// A proof that needs no terminal.
+    fn given_proof(&self) -> Result<Option<Proof>> {
+        if switches::person() {
+            return Ok(Some(Proof::Word));
+        }
+        let Some(file) = std::env::var_os(token::VARIABLE).filter(|file| !file.is_empty()) else { return Ok(None) };
+        token::check(Path::new(&file))?;
+        Ok(Some(Proof::Token))
+    }
+
+    /// Requires that a person confirms an act by typing a word at their terminal, or gave a token.
+    pub(crate) fn confirm(&self, act: &str, word: &str) -> Result<Proof> {
+        let unproven = |why: &str| CommandError::from(person::unproven(format!("only a person can {act}: {why}")));
+        if self.station.via != Via::Cli {
+            return Err(unproven("this is not the command line"));
+        }
+        if let Some(known) = self.proof.get().filter(|proof| proof.is_confirmed()) {
+            return Ok(known);
+        }
+        let proof = match self.given_proof()? {
+            Some(proof) => proof,
+            None => {
+                let office = self.office().ok();
+                let terminal = Terminal::of_person(office.as_ref()).map_err(|doubt| unproven(&doubt.to_string()));
+                let confirmed = terminal?.confirms(act, word).map_err(|error| unproven(&error.to_string()))?;
+                if !confirmed {
+                    let message = format!("not confirmed: {word} was not typed");
+                    return Err(CommandError::new(Kind::Refused, message).code("not_confirmed"));
+                }
+                Proof::Word
+            }
+        };
+        self.proof.set(Some(proof));
+        Ok(proof)
+    }
+
+    /// Like [`Self::confirm`], if the acting agent is a person. Agents need no proof for what they may do as agents.
+    pub(crate) fn confirm_as_person(&self, act: &str, word: &str) -> Result {
+        let Some(speaker) = self.optional_speaker() else { return Ok(()) };
+        match self.office()?.agent(&speaker)? {
+            Some(agent) if agent.is_person() => self.confirm(act, word).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Acts in the run that this command belongs to, even if its environment names none: a program that a supervisor
+    /// started cannot leave its run by unsetting variables.
+    pub(crate) fn stay_in_run(&mut self) -> Result {
+        if let Some(run) = run_above(&self.office()?) {
+            self.station.own.session = Some(run.session);
+        }
+        Ok(())
     }
 
     /// Converts a path argument for a verb: relative to the worktree if it is below it.

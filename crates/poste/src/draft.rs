@@ -130,7 +130,7 @@ impl MessageArgs {
             references: self.reference,
             metadata,
             id: self.id.id,
-            secrets: self.secret.secrets(),
+            secrets: self.secret.secrets(cx)?,
         })
     }
 }

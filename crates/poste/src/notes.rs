@@ -44,6 +44,7 @@ fn setting_text(setting: Setting) -> &'static str {
         Setting::Office => "--office DIR or set POSTE_HOME",
         Setting::LockTimeout => "--lock-timeout 30s or set POSTE_LOCK_TIMEOUT",
         Setting::Json => "--json",
+        Setting::Token => "POSTE_TOKEN_FILE=FILE",
     }
 }
 

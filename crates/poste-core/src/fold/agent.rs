@@ -38,6 +38,7 @@ impl Rule for Register {
             let state = if known.is_active() { "registered" } else { "retired; its name stays taken" };
             return Err(refuse(Code::NameTaken, format!("{} is {state}", cx.actor)));
         }
+        let is_new = known.is_none();
         let mut before = known.unwrap_or_else(|| Agent {
             name: cx.actor.clone(),
             kind: AgentKind::Agent,
@@ -48,6 +49,7 @@ impl Rule for Register {
             registered_at: cx.at,
             retired_at: None,
         });
+        let was = before.clone();
         for cleared in &self.clears {
             match cleared {
                 Cleared::Role => before.role = None,
@@ -59,7 +61,7 @@ impl Rule for Register {
         let mut capabilities = self.capabilities.clone().unwrap_or(before.capabilities);
         capabilities.sort_unstable();
         capabilities.dedup();
-        Ok(Agent {
+        let agent = Agent {
             kind: self.kind.unwrap_or(before.kind),
             role: self.role.clone().or(before.role),
             capabilities,
@@ -67,13 +69,35 @@ impl Rule for Register {
             lead: self.lead.clone().or(before.lead),
             retired_at: None,
             ..before
-        })
+        };
+        may_become(cx, &was, &agent, is_new)?;
+        Ok(agent)
     }
 
     fn apply(agent: Agent, tables: &mut Tables<'_>, _: &Context) -> Result<Effect, Error> {
         tables.put_agent(&agent)?;
         Ok(Effect::Noted)
     }
+}
+
+/// An agent registers itself, but what decides its rights is not its own to choose: whether it is a person, which agent
+/// leads it, and which folder it may touch. The first lead and folder come with the name.
+fn may_become(cx: &Context, was: &Agent, agent: &Agent, is_new: bool) -> Result<(), Stop> {
+    if agent.kind != was.kind && [agent.kind, was.kind].contains(&AgentKind::Human) && !cx.proof.is_confirmed() {
+        let why = format!("only a person can register {} as {}", agent.name, agent.kind);
+        return Err(refuse(Code::NotAPerson, why));
+    }
+    let is_reserved = !is_new
+        && (was.kind == AgentKind::Human
+            || (agent.kind, &agent.lead, &agent.worktree) != (was.kind, &was.lead, &was.worktree));
+    if is_reserved && !cx.proof.is_given() {
+        let why = match was.kind {
+            AgentKind::Human => format!("nothing proves that {} gave this command", agent.name),
+            _ => format!("only a person can change the kind, lead or worktree of {}", agent.name),
+        };
+        return Err(refuse(Code::NotAPerson, why));
+    }
+    Ok(())
 }
 
 impl Rule for Retire {

@@ -21,6 +21,7 @@ impl Rule for Agree {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let proposal = delivery::message(tables, self.message)?;
         if proposal.kind != proposal_type() {
             let (number, kind) = (proposal.number, &proposal.kind);

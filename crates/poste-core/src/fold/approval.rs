@@ -7,13 +7,12 @@ use super::{Context, Rule, notice, speaker, workflow};
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{ApprovalAnswer, ApprovalAsk, MessageNo, Send};
+use crate::log::{ApprovalAnswer, ApprovalAsk, MessageNo, Proof, Send};
 use crate::store::tables::{
     Agent, Approval, ApprovalState, Delivery, DueItem, EndReason, Message, Notice, State, Tables,
 };
-use crate::text::{Label, Name, Word};
+use crate::text::{Label, Name, TypeName, Word};
 use crate::time::Timestamp;
-use crate::vocabulary::AgentKind;
 
 const QUESTION: &str = "question";
 const PLAN: &str = "plan_approval_request";
@@ -71,6 +70,7 @@ pub(crate) fn plan(ask: &ApprovalAsk, tables: &Tables<'_>, cx: &Context, of_itse
     let deadline = future(cx, "the deadline", ask.deadline, false)?;
     if let Some(default) = &ask.default {
         must_offer(&ask.choices, default)?;
+        may_default(tables, &ask.mail.kind, &ask.choices, default)?;
     }
     if ask.default.is_some() && deadline.is_none() {
         return Err(refuse(Code::Malformed, "a default needs a deadline"));
@@ -102,6 +102,10 @@ impl AskPlan {
     pub(crate) fn after_hops(self, hops: u32) -> Self {
         Self { mail: self.mail.after_hops(hops), ..self }
     }
+
+    pub(crate) fn proven_by(self, proof: Proof) -> Self {
+        Self { mail: self.mail.proven_by(proof), ..self }
+    }
 }
 
 /// An approval has one time, its deadline. Any other would end or hide the question unnoticed.
@@ -111,6 +115,22 @@ fn require_no_times(mail: &Send) -> Result<(), Stop> {
         true => Ok(()),
         false => Err(refuse(Code::Malformed, "an approval has no time but its deadline, and ends no message")),
     }
+}
+
+/// A default that approves would let an agent approve its own request by waiting.
+fn may_default(tables: &Tables<'_>, kind: &TypeName, choices: &[Word], default: &Word) -> Result<(), Stop> {
+    let is_allowed = tables.type_defaults(kind)?.is_some_and(|defaults| defaults.default_approve);
+    match is_allowed || !approves(choices, default) {
+        true => Ok(()),
+        false => {
+            Err(refuse(Code::DefaultApproves, format!("{default} approves, so it cannot be the default of a {kind}")))
+        }
+    }
+}
+
+/// Whether a choice approves: the first one, or the word `approve` wherever it stands.
+pub fn approves(choices: &[Word], choice: &Word) -> bool {
+    choices.first() == Some(choice) || choice.as_str() == "approve"
 }
 
 fn check_choices(choices: &[Word]) -> Result<(), Stop> {
@@ -171,12 +191,13 @@ impl Rule for ApprovalAnswer {
         if self.mail.kind != kind {
             return Err(refuse(Code::Malformed, format!("the answer to message {number} must be a {kind}")));
         }
+        cx.require_proof(&agent)?;
         // A workflow asks in its owner's name, and may ask the owner itself.
         if approval.asker == agent.name && tables.task(number)?.is_none() {
             return Err(refuse(Code::NotAllowed, "you cannot answer your own request"));
         }
         must_be_open(&approval, cx.at)?;
-        let own = answered_delivery(tables, &agent, &approval)?;
+        let own = answered_delivery(tables, cx, &agent, &approval)?;
         must_offer(&approval.choices, &self.choice)?;
         let mail = Send { to: vec![Address::Agent(approval.asker.clone())], ..self.mail.clone() };
         let lease_ms = tables.policy()?.settings.lease_ms.unwrap_or(limits::LEASE_MS_DEFAULT);
@@ -218,7 +239,12 @@ impl Rule for ApprovalAnswer {
 ///
 /// Unlike work, an answer takes effect at once. It needs no token, and it is not refused because the claim ran out
 /// while its holder was thinking.
-fn answered_delivery(tables: &Tables<'_>, agent: &Agent, approval: &Approval) -> Result<Option<Delivery>, Stop> {
+fn answered_delivery(
+    tables: &Tables<'_>,
+    cx: &Context,
+    agent: &Agent,
+    approval: &Approval,
+) -> Result<Option<Delivery>, Stop> {
     let message = delivery::message(tables, approval.number)?;
     let found = own_delivery(tables, agent, &message, None).and_then(|own| match own.state {
         State::Claimed if own.holder.as_ref() != Some(&agent.name) => Err(delivery::held_by(&own)),
@@ -227,7 +253,7 @@ fn answered_delivery(tables: &Tables<'_>, agent: &Agent, approval: &Approval) ->
     });
     match found {
         Ok(own) => Ok(Some(own)),
-        Err(Stop::Rejected(_)) if agent.kind == AgentKind::Human => Ok(None),
+        Err(Stop::Rejected(_)) if cx.speaks_as_person(agent) => Ok(None),
         Err(stop) => Err(stop),
     }
 }

@@ -10,7 +10,6 @@ use crate::log::{Archive, Close, MessageNo};
 use crate::store::archive::is_archive_name;
 use crate::store::tables::{Agent, ArchivedMessage, Closed, Delivery, EndReason, Notice, State, Tables};
 use crate::text::Label;
-use crate::vocabulary::AgentKind;
 
 impl Rule for Close {
     type Plan = (Label, Vec<Delivery>);
@@ -18,7 +17,7 @@ impl Rule for Close {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
         let conversation = delivery::message(tables, self.message)?.conversation;
-        let mut takes_part = agent.kind == AgentKind::Human;
+        let mut takes_part = cx.speaks_as_person(&agent);
         let mut open = Vec::new();
         for number in tables.conversation(&conversation)? {
             takes_part = takes_part || is_participant(tables, &agent, number)?;
@@ -34,10 +33,8 @@ impl Rule for Close {
             }
         }
         if !takes_part {
-            return Err(refuse(
-                Code::NotAllowed,
-                format!("only participants of conversation {conversation} or a human may close it"),
-            ));
+            let why = format!("only participants of conversation {conversation} or a human may close it");
+            return Err(cx.only_person(&agent, why));
         }
         let is_closed = tables.closed(&conversation)?.is_some();
         if open.is_empty() && is_closed && tables.open_approvals_in(&conversation)?.is_empty() {

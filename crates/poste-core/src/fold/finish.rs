@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{Ack, Done, Drop, Fail, MessageNo, Position, Retry};
 use crate::store::tables::{Agent, Delivery, EndReason, Event, Message, Notice, State, Tables};
-use crate::vocabulary::AgentKind;
 
 pub(crate) struct FinishPlan {
     message: Message,
@@ -163,11 +162,9 @@ fn bad_ends(
 ) -> Result<(Message, Agent, Vec<Delivery>), Stop> {
     let agent = speaker(tables, cx)?;
     let message = delivery::message(tables, number)?;
-    if agent.name != message.sender && agent.kind != AgentKind::Human {
-        return Err(refuse(
-            Code::NotAllowed,
-            format!("only {} or a human may {what} message {}", message.sender, message.number),
-        ));
+    if agent.name != message.sender && !cx.speaks_as_person(&agent) {
+        let why = format!("only {} or a human may {what} message {}", message.sender, message.number);
+        return Err(cx.only_person(&agent, why));
     }
     let is_named = |delivery: &Delivery| recipient.is_none_or(|recipient| delivery.address == *recipient);
     let mut bad = tables.deliveries_of(message.number)?;

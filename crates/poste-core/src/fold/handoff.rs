@@ -14,7 +14,6 @@ use crate::log::{
 };
 use crate::store::tables::{Delivery, EndReason, Handoff, HandoffState, Notice, State, Tables};
 use crate::text::is_path_below;
-use crate::vocabulary::AgentKind;
 
 /// The message types of handoffs.
 pub(crate) const REQUEST: &str = "handoff_request";
@@ -134,6 +133,10 @@ impl Rule for HandoffAccept {
         if self.overridden && cx.content_bytes == 0 {
             return Err(refuse(Code::Malformed, "an override needs a reason"));
         }
+        if self.overridden && !cx.proof.is_confirmed() {
+            let why = format!("only a person can accept handoff {} without its checks", handoff.number);
+            return Err(refuse(Code::NotAPerson, why));
+        }
         if let Some(missing) = self.missing(&handoff).filter(|_| !self.overridden) {
             return Err(refuse(Code::Unverified, missing));
         }
@@ -225,9 +228,9 @@ impl Rule for HandoffWithdraw {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
         let handoff = waiting(tables, self.message)?;
-        if handoff.sender != agent.name && agent.kind != AgentKind::Human {
+        if handoff.sender != agent.name && !cx.speaks_as_person(&agent) {
             let why = format!("only {} or a human may withdraw handoff {}", handoff.sender, handoff.number);
-            return Err(refuse(Code::NotAllowed, why));
+            return Err(cx.only_person(&agent, why));
         }
         let mut open = tables.deliveries_of(self.message)?;
         open.retain(|delivery| delivery.state.is_open());

@@ -9,14 +9,16 @@ use super::{Context, Rule, active_agent, approval, handoff, run, speaker, workfl
 use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
-use crate::log::{Artifact, EndsHow, Intent, MessageNo, Position, Send};
+use crate::log::{Artifact, EndsHow, Intent, MessageNo, Position, Proof, Send};
 use crate::store::tables::{Agent, Delivery, EndReason, Message, State, Tables, TypeDefaults};
 use crate::text::{Label, Name, Topic};
 use crate::time::{Timestamp, When};
+use crate::vocabulary::TrustLabel;
 
 pub(crate) struct Plan {
     header: Send,
     sender: Agent,
+    label: TrustLabel,
     defaults: TypeDefaults,
     deliveries: Vec<Address>,
     topic: Option<Topic>,
@@ -130,6 +132,7 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
         .or_else(|| ends.as_ref().map(|(conversation, ..)| conversation.clone()));
     Ok(Plan {
         header: header.clone(),
+        label: TrustLabel::of(sender.kind, cx.proof),
         sender,
         defaults,
         deliveries,
@@ -159,6 +162,11 @@ impl Plan {
         Self { hops: self.hops.max(hops), ..self }
     }
 
+    /// Labels the message as written with this proof, instead of that of the record.
+    pub(crate) fn proven_by(self, proof: Proof) -> Self {
+        Self { label: TrustLabel::of(self.sender.kind, proof), ..self }
+    }
+
     /// The message comments on the one it replies to, without answering it.
     pub(crate) fn answers_nothing(&mut self) {
         self.answers = None;
@@ -185,7 +193,7 @@ impl Rule for Send {
             position: cx.position,
             at: cx.at,
             sender: plan.sender.name.clone(),
-            label: plan.sender.kind.into(),
+            label: plan.label,
             kind: header.kind,
             priority: header.priority.unwrap_or(plan.defaults.priority),
             urgency: plan.defaults.urgency,

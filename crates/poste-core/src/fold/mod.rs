@@ -35,6 +35,7 @@ mod workflow;
 
 pub use action::Action;
 pub(crate) use agreement::{asked, superseded_by};
+pub use approval::approves;
 pub(crate) use delivery::own_deliveries;
 pub(crate) use gate::{Unpassed, gates_passed, gates_passed_to_decide};
 pub use outcome::{
@@ -50,7 +51,7 @@ use crate::log::{
     Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Proof, Record,
     Sealed, TICK_IDS, advance_id,
 };
-use crate::store::tables::{IdRow, REPEAT, Tables};
+use crate::store::tables::{Agent, IdRow, REPEAT, Tables};
 use crate::text::{Label, Name, Session};
 use crate::time::Timestamp;
 use outcome::{Stop, refuse};
@@ -66,9 +67,38 @@ pub(crate) struct Context {
     pub actor: Name,
     pub session: Option<Session>,
     pub machine: Label,
-    #[expect(dead_code, reason = "the rules for persons come next")]
     pub proof: Proof,
     pub content_bytes: u64,
+}
+
+impl Context {
+    /// Whether a person wrote the record: its actor is registered as one, and something proves that they gave the
+    /// command. Nothing is granted to the name of a person alone, which any program can use.
+    pub fn speaks_as_person(&self, agent: &Agent) -> bool {
+        agent.is_person() && self.proof.is_given()
+    }
+
+    /// Like [`Self::speaks_as_person`], and the person confirmed exactly this command.
+    pub fn is_confirmed_by_person(&self, agent: &Agent) -> bool {
+        agent.is_person() && self.proof.is_confirmed()
+    }
+
+    /// Refuses a decision in the name of a person that nothing proves.
+    pub fn require_proof(&self, agent: &Agent) -> Result<(), Stop> {
+        match agent.is_person() && !self.proof.is_given() {
+            true => Err(unproven(agent)),
+            false => Ok(()),
+        }
+    }
+
+    /// The refusal of what only a person or some named agent may do. For a person the proof is missing, not the right.
+    pub fn only_person(&self, agent: &Agent, why: String) -> Stop {
+        if agent.is_person() { unproven(agent) } else { refuse(Code::NotAllowed, why) }
+    }
+}
+
+fn unproven(agent: &Agent) -> Stop {
+    refuse(Code::NotAPerson, format!("nothing proves that {} gave this command", agent.name))
 }
 
 /// One kind of change.
@@ -446,7 +476,7 @@ impl Rule for Clock {
 /// Whether an agent may be shown a message: the message is addressed to the agent, or the agent holds it.
 pub(crate) fn is_own(
     tables: &Tables<'_>,
-    agent: &crate::store::tables::Agent,
+    agent: &Agent,
     message: &crate::store::tables::Message,
 ) -> Result<bool, Error> {
     match delivery::own_delivery(tables, agent, message, None) {
@@ -488,11 +518,11 @@ pub(crate) fn only_poste(cx: &Context) -> Result<(), Stop> {
 }
 
 /// The record's actor, which must be registered and active.
-pub(crate) fn speaker(tables: &Tables<'_>, cx: &Context) -> Result<crate::store::tables::Agent, Stop> {
+pub(crate) fn speaker(tables: &Tables<'_>, cx: &Context) -> Result<Agent, Stop> {
     active_agent(tables, &cx.actor)
 }
 
-pub(crate) fn active_agent(tables: &Tables<'_>, name: &Name) -> Result<crate::store::tables::Agent, Stop> {
+pub(crate) fn active_agent(tables: &Tables<'_>, name: &Name) -> Result<Agent, Stop> {
     let agent = tables
         .agent(name.as_str())?
         .ok_or_else(|| refuse(Code::UnknownAgent, format!("no agent is registered as {name}")))?;

@@ -223,6 +223,10 @@ codes! {
     NoRecipient "no_recipient" Refused,
     NotRecipient "not_recipient" Refused,
     NotAllowed "not_allowed" Refused,
+    /// Reserved for a person, and nothing proves that one gave the command.
+    NotAPerson "not_a_person" Refused,
+    /// The default of a question would approve it, and the office's policy does not allow that for its type.
+    DefaultApproves "default_approves" Refused,
     NotReady "not_ready" Refused,
     AlreadyClaimed "already_claimed" Conflict,
     NotClaimed "not_claimed" Refused,

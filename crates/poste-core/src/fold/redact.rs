@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::limits;
 use crate::log::{Position, Redact};
 use crate::store::tables::Tables;
-use crate::vocabulary::AgentKind;
 
 impl Rule for Redact {
     type Plan = Vec<Position>;
@@ -25,9 +24,9 @@ impl Rule for Redact {
                 .record(position)?
                 .ok_or_else(|| refuse(Code::UnknownRecord, format!("there is no record {position}")))?;
             let author = &record.sealed.envelope.actor;
-            if *author != agent.name && agent.kind != AgentKind::Human {
+            if *author != agent.name && !cx.speaks_as_person(&agent) {
                 let whose = format!("only {author}, who wrote record {position}, or a human may redact it");
-                return Err(refuse(Code::NotAllowed, whose));
+                return Err(cx.only_person(&agent, whose));
             }
             let has_content = record.sealed.envelope.content.is_some();
             if has_content && tables.redaction(position)?.is_none() {

@@ -9,7 +9,6 @@ use crate::log::{Position, Prolong, ReservationNo, Reserve, Send, Unreserve};
 use crate::pattern::{Effort, Pattern};
 use crate::store::tables::{Agent, DueItem, PastReservation, Reservation, ReservationEnd, Tables};
 use crate::text::Name;
-use crate::vocabulary::AgentKind;
 
 pub(crate) struct Taken {
     /// Each pattern once, with the agent's existing reservation of it.
@@ -135,12 +134,12 @@ impl Rule for Unreserve {
             Some(holder) => active_agent(tables, holder)?,
             None => agent.clone(),
         };
-        if !may_free(&agent, &holder) {
+        if !may_free(cx, &agent, &holder) {
             let who = match &holder.lead {
                 Some(lead) => format!("{}, its lead {lead} or a human", holder.name),
                 None => format!("{} or a human", holder.name),
             };
-            return Err(refuse(Code::NotAllowed, format!("only {who} may release what {} reserved", holder.name)));
+            return Err(cx.only_person(&agent, format!("only {who} may release what {} reserved", holder.name)));
         }
         let freed = named(tables, &holder.name, &self.patterns)?;
         let mail = match &self.mail {
@@ -170,8 +169,8 @@ fn is_for(mail: &Send, holder: &Name) -> bool {
 }
 
 /// An absent holder must not block everyone: its lead or a human may release in its place.
-fn may_free(agent: &Agent, holder: &Agent) -> bool {
-    agent.name == holder.name || agent.kind == AgentKind::Human || holder.lead.as_ref() == Some(&agent.name)
+fn may_free(cx: &Context, agent: &Agent, holder: &Agent) -> bool {
+    agent.name == holder.name || cx.speaks_as_person(agent) || holder.lead.as_ref() == Some(&agent.name)
 }
 
 impl Rule for Prolong {

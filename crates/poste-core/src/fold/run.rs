@@ -285,26 +285,38 @@ impl RunResume {
     }
 
     /// A program must not lift a hold that a loop or the budget put on it, nor may another program that was started for
-    /// mail. People may, and the agent's lead. In the agent's own name, a dispatcher lifts holds whose reason no longer
-    /// applies.
+    /// mail. A person may who confirms it, and the agent's lead. In the agent's own name, a dispatcher lifts holds whose
+    /// reason no longer applies.
     fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent) -> Result<(), Stop> {
         let run = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
         let run = run.filter(RunRow::is_running);
         // A started program speaks as the agent it was started for, not as a person or another agent's lead.
         let is_lent = run.as_ref().is_some_and(|run| run.agent != by.name);
-        let leads = by.kind == AgentKind::Human || agent.lead.as_ref() == Some(&by.name);
-        let may = match by.name == agent.name {
-            true => self.is_of_the_office() && cx.session.is_none(),
-            false => !is_lent && (leads || run.is_none()),
+        let may = match by.kind {
+            AgentKind::Human => !is_lent && cx.is_confirmed_by_person(by),
+            _ if by.name == agent.name => self.is_of_the_office() && cx.session.is_none(),
+            _ => !is_lent && leads(by, agent),
         };
         if may {
             return Ok(());
+        }
+        if by.kind == AgentKind::Human && !is_lent {
+            let why = format!("{} must confirm that {} may be started again", by.name, agent.name);
+            return Err(refuse(Code::NotAPerson, why));
         }
         let who = match &agent.lead {
             Some(lead) => format!("{lead} or a person"),
             None => "a person".to_owned(),
         };
         Err(refuse(Code::NotAllowed, format!("{} cannot resume {}: only {who} can", by.name, agent.name)))
+    }
+}
+
+/// Whether an agent leads another. Without a lead of its own, an agent is led by those with the role lead.
+fn leads(by: &Agent, agent: &Agent) -> bool {
+    match &agent.lead {
+        Some(lead) => *lead == by.name,
+        None => by.role.as_ref().is_some_and(|role| role.as_str() == "lead"),
     }
 }
 

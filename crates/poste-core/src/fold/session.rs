@@ -11,7 +11,6 @@ use crate::limits;
 use crate::log::{NoteKind, Send, SessionClose, SessionNote, SessionStart};
 use crate::store::tables::{Delivery, NoteRow, SessionRow, SessionState, Tables};
 use crate::text::{Name, Session};
-use crate::vocabulary::AgentKind;
 
 pub(crate) struct StartPlan {
     session: SessionRow,
@@ -197,11 +196,9 @@ impl Rule for SessionNote {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<NoteRow, Stop> {
         let agent = speaker(tables, cx)?;
         let root = root_of(tables, &self.session)?;
-        if agent.kind != AgentKind::Human && !tables.took_part(&root.id, &agent.name)? {
-            return Err(refuse(
-                Code::NotAllowed,
-                format!("only agents in session {} or below it, or a human, may add notes to it", root.id),
-            ));
+        if !cx.speaks_as_person(&agent) && !tables.took_part(&root.id, &agent.name)? {
+            let why = format!("only agents in session {} or below it, or a human, may add notes to it", root.id);
+            return Err(cx.only_person(&agent, why));
         }
         if (self.what == NoteKind::Answer) != self.question.is_some() {
             return Err(refuse(Code::Malformed, "an answer must name its question, and no other note may"));
@@ -261,9 +258,9 @@ impl Rule for SessionClose {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<ClosePlan, Stop> {
         let agent = speaker(tables, cx)?;
         let session = known(tables, &self.session)?;
-        if agent.kind != AgentKind::Human && agent.name != session.agent {
+        if agent.name != session.agent && !cx.speaks_as_person(&agent) {
             let why = format!("only {} or a human may close session {}", session.agent, session.id);
-            return Err(refuse(Code::NotAllowed, why));
+            return Err(cx.only_person(&agent, why));
         }
         if !session.is_live() {
             let why = format!("session {} has already ended ({})", session.id, session.state);

@@ -13,12 +13,12 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::limits;
 use crate::log::{
-    ApprovalAsk, DeliveryNo, Intent, MessageNo, Send, StepMark, StepSpec, WorkflowEnd, WorkflowEnding, WorkflowMark,
-    WorkflowRetry, WorkflowStart, WorkflowStep,
+    ApprovalAsk, DeliveryNo, Intent, MessageNo, Proof, Send, StepMark, StepSpec, WorkflowEnd, WorkflowEnding,
+    WorkflowMark, WorkflowRetry, WorkflowStart, WorkflowStep,
 };
 use crate::store::tables::{
-    Delivery, DueItem, EndReason, Message, Notice, State, StepRow, StepState, Tables, TaskPart, TaskRow, TaskState,
-    WorkflowRow, WorkflowState,
+    Agent, Delivery, DueItem, EndReason, Message, Notice, State, StepRow, StepState, Tables, TaskPart, TaskRow,
+    TaskState, WorkflowRow, WorkflowState,
 };
 use crate::text::{Label, Name};
 use crate::vocabulary::AgentKind;
@@ -157,6 +157,11 @@ fn own_workflow(tables: &Tables<'_>, cx: &Context, label: &Label) -> Result<Work
     Ok(workflow)
 }
 
+/// Any process may advance a workflow in its owner's name. Its mail is the owner's own words if the owner started it.
+fn proof_of_start(tables: &Tables<'_>, workflow: &WorkflowRow) -> Result<Proof, Error> {
+    Ok(tables.record(workflow.position)?.map_or(Proof::None, |start| start.sealed.envelope.proof))
+}
+
 fn known(tables: &Tables<'_>, label: &Label) -> Result<WorkflowRow, Stop> {
     tables.workflow(label)?.ok_or_else(|| refuse(Code::UnknownWorkflow, format!("there is no workflow {label}")))
 }
@@ -168,15 +173,15 @@ fn must_be_open(workflow: &WorkflowRow) -> Result<(), Stop> {
     }
 }
 
-/// Allows the owner of a workflow, its lead or a human.
-fn must_have_a_say(tables: &Tables<'_>, cx: &Context, workflow: &WorkflowRow) -> Result<(), Stop> {
+/// Allows the owner of a workflow, in whose name any process advances it, its lead or a human.
+fn must_have_a_say(tables: &Tables<'_>, cx: &Context, workflow: &WorkflowRow) -> Result<Agent, Stop> {
     let agent = speaker(tables, cx)?;
     let is_its_own = agent.name == workflow.owner || Some(&agent.name) == workflow.lead.as_ref();
-    if is_its_own || agent.kind == AgentKind::Human {
-        return Ok(());
+    if is_its_own || cx.speaks_as_person(&agent) {
+        return Ok(agent);
     }
     let why = format!("only {} or a human may decide about workflow {}", workflow.owner, workflow.label);
-    Err(refuse(Code::NotAllowed, why))
+    Err(cx.only_person(&agent, why))
 }
 
 /// The steps of a workflow, and what may be done with them now.
@@ -283,13 +288,14 @@ impl Rule for WorkflowStep {
         tasks.retain(|task| task.item == self.item && task.part == TaskPart::Work);
         self.must_follow(&step, tasks.last())?;
         let deadline = self.time_limit_ms.map(|limit| cx.at.plus_ms(limit));
+        let proof = proof_of_start(tables, &workflow)?;
         let mail = match &self.ask {
-            None => MailPlan::Plain(self.mail.decide(tables, cx)?.after_hops(workflow.hops)),
+            None => MailPlan::Plain(self.mail.decide(tables, cx)?.after_hops(workflow.hops).proven_by(proof)),
             Some(ask) => {
                 let (choices, default) = (ask.choices.clone(), ask.default.clone());
                 let ask = ApprovalAsk { mail: self.mail.clone(), choices, default, deadline: ask.deadline };
                 // The workflow is the asker, so it may also ask its own owner.
-                MailPlan::Ask(approval::plan(&ask, tables, cx, true)?.after_hops(workflow.hops))
+                MailPlan::Ask(approval::plan(&ask, tables, cx, true)?.after_hops(workflow.hops).proven_by(proof))
             }
         };
         let recipients = match &mail {
@@ -467,7 +473,10 @@ impl Rule for WorkflowEnd {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<EndPlan, Stop> {
         let workflow = known(tables, &self.workflow)?;
-        must_have_a_say(tables, cx, &workflow)?;
+        let agent = must_have_a_say(tables, cx, &workflow)?;
+        if self.how == WorkflowEnding::Cancelled {
+            cx.require_proof(&agent)?;
+        }
         must_be_open(&workflow)?;
         let state = match self.how {
             WorkflowEnding::Finished => {
@@ -550,7 +559,8 @@ impl Rule for WorkflowRetry {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<RetryPlan, Stop> {
         let workflow = known(tables, &self.workflow)?;
-        must_have_a_say(tables, cx, &workflow)?;
+        let agent = must_have_a_say(tables, cx, &workflow)?;
+        cx.require_proof(&agent)?;
         if matches!(workflow.state, WorkflowState::Finished | WorkflowState::Cancelled) {
             must_be_open(&workflow)?;
         }

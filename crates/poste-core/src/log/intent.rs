@@ -259,6 +259,9 @@ pub struct PolicyType {
     /// How long a delivery may wait unseen before its sender is notified why. Only views use it, not the fold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ms: Option<i64>,
+    /// Whether a question of this type may be approved by its default.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub default_approve: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

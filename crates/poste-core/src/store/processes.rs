@@ -1,9 +1,11 @@
 //! Other processes, according to `/proc`. Nothing is known on systems other than Linux.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use crate::log::SessionProcess;
@@ -118,6 +120,65 @@ pub fn above() -> Vec<SessionProcess> {
     let above = |pid: &u32| parent_of(*pid).filter(|above| *above > 1);
     let pids = std::iter::successors(above(&std::process::id()), above).take(ABOVE_MAX);
     pids.map(written_down).collect()
+}
+
+/// A process above this one, and what it runs.
+#[derive(Debug, Clone)]
+pub struct Ancestor {
+    pub process: SessionProcess,
+    /// Its name, the file it runs if that may be read, and its arguments.
+    pub name: String,
+    pub executable: Option<PathBuf>,
+    pub arguments: Vec<String>,
+}
+
+/// Every process above this one, nearest first, up to the first of this machine or container. `None` if one of them
+/// cannot be read: what is above it is unknown then.
+pub fn lineage() -> Option<Vec<Ancestor>> {
+    if cfg!(target_os = "linux") {
+        return follow(|pid| Some((ancestor(pid)?, parent_of(pid)?)), parent_of(std::process::id())?);
+    }
+    // By its path: a program of that name earlier in PATH could leave out what it likes.
+    let listed = Command::new("/bin/ps").args(["-axww", "-o", "pid=,ppid=,command="]).output().ok()?;
+    let listed = listed_processes(&String::from_utf8_lossy(&listed.stdout));
+    let (_, first) = listed.get(&std::process::id())?;
+    follow(|pid| listed.get(&pid).cloned(), *first)
+}
+
+/// Follows parents from one process to the first. `look` finds a process with its parent.
+fn follow(look: impl Fn(u32) -> Option<(Ancestor, u32)>, mut pid: u32) -> Option<Vec<Ancestor>> {
+    // A chain this long is made to hide something.
+    const LINEAGE_MAX: usize = 512;
+    let mut all = Vec::new();
+    while pid > 0 {
+        let (found, above) = look(pid).filter(|_| all.len() < LINEAGE_MAX)?;
+        all.push(found);
+        pid = above;
+    }
+    Some(all)
+}
+
+fn ancestor(pid: u32) -> Option<Ancestor> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    Some(Ancestor {
+        process: written_down(pid),
+        name: name_of(pid)?,
+        executable: fs::read_link(format!("/proc/{pid}/exe")).ok(),
+        arguments: words.map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
+    })
+}
+
+/// What `ps` lists, by process: each with its parent. Words of a command are told apart by blanks only.
+fn listed_processes(text: &str) -> BTreeMap<u32, (Ancestor, u32)> {
+    let listed = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (pid, above) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let arguments: Vec<String> = words.map(str::to_owned).collect();
+        let name = Path::new(arguments.first()?).file_name()?.to_string_lossy().into_owned();
+        Some((pid, (Ancestor { process: written_down(pid), name, executable: None, arguments }, above)))
+    });
+    listed.collect()
 }
 
 /// Whether a process is `above` or one of its descendants.
@@ -261,7 +322,7 @@ fn boot_ms() -> i64 {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     #[test]
     fn a_process_with_a_file_open_is_found_and_told_apart_when_stopped() {
@@ -314,6 +375,24 @@ mod tests {
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::ALARM).unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_lineage_is_followed_to_its_end_or_not_believed() {
+        let own: Vec<u32> = lineage().unwrap().iter().map(|above| above.process.pid).collect();
+        let parents = std::iter::successors(parent_of(std::process::id()), |pid| parent_of(*pid));
+        assert_eq!(own, parents.take_while(|pid| *pid > 0).collect::<Vec<_>>());
+
+        let listed = listed_processes("  1     0 /sbin/launchd\n 20  1 -zsh\n 300  20 node /opt/bin/claude --resume\n");
+        let names = |from| {
+            let found = follow(|pid| listed.get(&pid).cloned(), from)?;
+            Some(found.into_iter().map(|above| above.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(300).unwrap(), ["node", "-zsh", "launchd"]);
+        assert_eq!(listed[&300].0.arguments[1], "/opt/bin/claude");
+        assert_eq!(names(7), None, "one that is not listed");
+        let endless = |pid: u32| Some((listed[&20].0.clone(), pid));
+        assert!(follow(endless, 5).is_none());
     }
 
     #[test]

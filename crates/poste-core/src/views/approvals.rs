@@ -56,9 +56,9 @@ impl ApprovalView {
         self.state != ApprovalState::Open || (self.nobody_left && self.deadline.is_none())
     }
 
-    /// The first choice was decided, by an agent or by default.
+    /// An agent or a person picked the first choice. A default is no one's approval.
     pub fn is_approved(&self) -> bool {
-        self.choice.is_some() && self.choice.as_ref() == self.choices.first()
+        self.state == ApprovalState::Answered && self.choice.as_ref() == self.choices.first()
     }
 }
 

@@ -274,10 +274,11 @@ fn notice_text(store: &Store, tables: &Tables<'_>, row: &Message) -> Result<(Str
             ),
         },
     };
-    let speaker = tables.record(row.position)?.map(|record| record.sealed.envelope.actor);
-    let (Some(speaker), false) = (speaker, said.is_empty()) else { return Ok((subject, next)) };
+    let envelope = tables.record(row.position)?.map(|record| record.sealed.envelope);
+    let (Some(envelope), false) = (envelope, said.is_empty()) else { return Ok((subject, next)) };
+    let speaker = envelope.actor;
     let trust = match tables.agent(speaker.as_str())? {
-        Some(agent) => TrustLabel::from(agent.kind),
+        Some(agent) => TrustLabel::of(agent.kind, envelope.proof),
         None => TrustLabel::Poste,
     };
     let quoted: String = said.lines().map(|line| format!("> {line}\n")).collect();

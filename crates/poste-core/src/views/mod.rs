@@ -94,8 +94,9 @@ pub use runs::{
 };
 pub use search::{Progress, Refreshed, SearchHit, SearchPage, SearchQuery, StateCount, search};
 pub use sessions::{
-    Held, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_by, held_in, leases, live_session,
-    live_sessions, question_at, session, session_context, session_of_process, session_over, session_row, sessions,
+    Held, Keeper, Lease, NoteView, QuestionView, SessionContext, SessionView, Sessions, held_by, held_in, keeper,
+    leases, live_session, live_sessions, question_at, session, session_context, session_of_process, session_over,
+    session_row, sessions,
 };
 pub use standing::{
     Holder, Standing, deliveries_of, lease_ms, messages_of_run, run_row, running_rows, running_rows_of,

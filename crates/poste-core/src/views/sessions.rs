@@ -40,6 +40,32 @@ pub struct SessionView {
     pub summary: Option<String>,
 }
 
+/// The agent that a process works for, and the run or session it does so in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeper {
+    pub agent: Name,
+    pub session: Session,
+    /// A supervisor started it.
+    pub is_run: bool,
+}
+
+/// The agent that one of these processes of this machine works for: a run that has not ended, or a live session. A person
+/// may start a session of their own, so those do not count.
+pub fn keeper(store: &Store, processes: &[SessionProcess]) -> Result<Option<Keeper>, Error> {
+    let tables = store.tables()?;
+    let is_among = |process: &SessionProcess| processes.contains(process);
+    if let Some(run) = tables.all_running()?.into_iter().find(|run| is_among(&run.supervisor)) {
+        return Ok(Some(Keeper { agent: run.agent, session: run.run, is_run: true }));
+    }
+    for live in tables.live_sessions()? {
+        let is_persons = || Ok::<_, Error>(tables.agent(live.agent.as_str())?.is_some_and(|agent| agent.is_person()));
+        if live.process.as_ref().is_some_and(is_among) && !is_persons()? {
+            return Ok(Some(Keeper { agent: live.agent, session: live.id, is_run: false }));
+        }
+    }
+    Ok(None)
+}
+
 /// A claim of a session.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Held {

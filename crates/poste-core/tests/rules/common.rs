@@ -185,6 +185,16 @@ impl Desk {
         self.say(who, intent, None)
     }
 
+    /// What any program can do that uses the name.
+    pub fn unproven(&mut self, who: &str, intent: Intent) -> Answer {
+        self.proven(who, Proof::None, intent)
+    }
+
+    pub fn proven(&mut self, who: &str, proof: Proof, intent: Intent) -> Answer {
+        let proposal = Proposal { proof, ..self.proposal(who, intent, None) };
+        self.outcome(&proposal).verdict.accepted()
+    }
+
     pub fn register(&mut self, name: &str, register: Register) {
         accepted(self.ask(name, Intent::Register(register)));
     }
@@ -522,7 +532,8 @@ pub fn speaker(who: &str) -> (Name, Option<Session>) {
 pub fn proposal(id: &str, who: &str, sent_at: Timestamp, intent: Intent, content: Option<Content>) -> Proposal {
     let (actor, session) = speaker(who);
     let id: RecordId = id.parse().expect("an id");
-    Proposal { id, actor, session, via: Via::Cli, proof: Proof::None, sent_at, intent, content }
+    // People prove who they are; agents gain nothing by that here. Tests of what it takes say so with `unproven`.
+    Proposal { id, actor, session, via: Via::Cli, proof: Proof::Word, sent_at, intent, content }
 }
 
 pub fn agent() -> Register {

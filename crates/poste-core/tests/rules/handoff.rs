@@ -324,6 +324,7 @@ fn what_an_office_makes_of_the_type_does_not_let_an_ack_end_it() {
             max_attempts: None,
             retry_delay_ms: None,
             patience_ms: None,
+            default_approve: false,
         }],
     };
     accepted(desk.ask("poste", Intent::Policy(policy)));

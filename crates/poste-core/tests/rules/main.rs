@@ -29,6 +29,7 @@ mod lease;
 mod machine;
 mod news;
 mod patterns;
+mod persons;
 mod plans;
 mod pressing;
 mod redact;

@@ -9,6 +9,13 @@ use poste_core::{MessageNo, Position, limits};
 
 use crate::common::*;
 
+/// An office whose agent `lead` leads the others.
+fn led(names: &[&str]) -> Desk {
+    let mut desk = Desk::with(names);
+    desk.register("lead", update(with_role("lead")));
+    desk
+}
+
 fn start(run: &str, messages: &[MessageNo]) -> Intent {
     limited(run, messages, None)
 }
@@ -54,7 +61,7 @@ fn run_for(desk: &mut Desk, who: &str, run: &str, message: MessageNo) -> Positio
 
 #[test]
 fn a_start_takes_its_messages() {
-    let mut desk = Desk::with(&["lead", "coder", "other"]);
+    let mut desk = led(&["lead", "coder", "other"]);
     let number = desk.send("lead", "coder", "directive");
     refused(desk.ask("coder", start("r1", &[number])), Code::Malformed);
     refused(desk.ask("other/r1", start("r1", &[number])), Code::NotRecipient);
@@ -74,7 +81,7 @@ fn a_start_takes_its_messages() {
 
 #[test]
 fn of_several_messages_it_takes_what_is_left() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let [one, two] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
     accepted(desk.claim("coder/elsewhere", one));
     match accepted(desk.ask("coder/r1", start("r1", &[one, two]))) {
@@ -85,7 +92,7 @@ fn of_several_messages_it_takes_what_is_left() {
 
 #[test]
 fn no_more_runs_are_under_way_than_was_said() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let [one, two] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
     accepted(desk.ask("coder/r1", limited("r1", &[one], Some(1))));
     refused(desk.ask("coder/r2", limited("r2", &[two], Some(1))), Code::Busy);
@@ -96,7 +103,7 @@ fn no_more_runs_are_under_way_than_was_said() {
 
 #[test]
 fn a_start_that_is_repeated_is_told_what_it_took() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     let proposal = desk.proposal("coder/r1", start("r1", &[number]), None);
     let first = desk.office.propose(&proposal, &Rules::none()).unwrap();
@@ -116,7 +123,7 @@ fn a_run_without_mail_looks_through_an_inbox() {
 
 #[test]
 fn it_ends_once_and_is_counted() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     let token = run_for(&mut desk, "coder", "r1", number);
     refused(desk.ask("coder", end("nowhere", RunOutcome::Exited, Some(0))), Code::UnknownRun);
@@ -142,7 +149,7 @@ fn it_ends_once_and_is_counted() {
 
 #[test]
 fn who_was_retired_meanwhile_can_still_tell_that_its_program_ended() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     run_for(&mut desk, "coder", "r1", number);
     accepted(desk.retire("lead", "coder"));
@@ -169,7 +176,7 @@ fn what_a_run_sends_is_one_hop_further() {
 
 #[test]
 fn work_and_what_is_urgent_start_somebody_and_nothing_else() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let report = desk.send("lead", "coder", "audit_report");
     let message = desk.send("lead", "coder", "acknowledgment");
     let work = desk.send("lead", "coder", "directive");
@@ -185,7 +192,7 @@ fn work_and_what_is_urgent_start_somebody_and_nothing_else() {
 
 #[test]
 fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let one = desk.send("lead", "coder", "directive");
     let other = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(one), HoldReason::Hops, None)));
@@ -206,7 +213,7 @@ fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
 
 #[test]
 fn whoever_takes_or_ends_it_lifts_what_held_it() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let coder = "coder".parse().unwrap();
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(number), HoldReason::Failing, None)));
@@ -221,7 +228,7 @@ fn whoever_takes_or_ends_it_lifts_what_held_it() {
 
 #[test]
 fn a_hold_tells_whom_it_concerns() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let mail = Some(letter("lead", "alert"));
     let held =
         Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Budget, until: after(HOUR), mail });
@@ -232,7 +239,7 @@ fn a_hold_tells_whom_it_concerns() {
 
 #[test]
 fn whoever_is_told_of_a_hold_is_not_started_for_that() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let mail = Some(letter("lead", "alert"));
     let held = Intent::RunHold(RunHold { agent: None, message: None, why: HoldReason::Hops, until: None, mail });
     accepted(desk.say("coder", held, Some(text("a loop was stopped"))));
@@ -243,7 +250,7 @@ fn whoever_is_told_of_a_hold_is_not_started_for_that() {
 
 #[test]
 fn what_was_let_go_is_known_to_have_been_held() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let coder = "coder".parse().unwrap();
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
@@ -263,7 +270,7 @@ fn what_was_let_go_is_known_to_have_been_held() {
 
 #[test]
 fn by_the_clock_an_agent_is_started_for_everything_that_was_there() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let report = desk.send("lead", "coder", "audit_report");
     let until = desk.now();
     desk.pass(1_000);
@@ -281,7 +288,7 @@ fn by_the_clock_an_agent_is_started_for_everything_that_was_there() {
 
 #[test]
 fn the_latest_runs_come_first() {
-    let mut desk = Desk::with(&["lead", "coder", "other"]);
+    let mut desk = led(&["lead", "coder", "other"]);
     for (who, run) in [("coder", "r1"), ("other", "r2"), ("coder", "r3")] {
         accepted(desk.ask(&format!("{who}/{run}"), start(run, &[])));
     }
@@ -300,7 +307,7 @@ fn stopped() -> Intent {
 
 #[test]
 fn a_lead_stops_somebody_and_holds_it_for_nothing_else() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     let of_coder = |message: Option<MessageNo>, why: HoldReason| {
         let agent = Some("coder".parse().unwrap());
@@ -317,7 +324,7 @@ fn a_lead_stops_somebody_and_holds_it_for_nothing_else() {
 
 #[test]
 fn nothing_is_started_for_who_is_stopped_until_somebody_lets_it() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
     accepted(desk.ask("coder", stopped()));
@@ -333,7 +340,7 @@ fn nothing_is_started_for_who_is_stopped_until_somebody_lets_it() {
 
 #[test]
 fn whoever_waits_for_who_is_stopped_is_told_once() {
-    let mut desk = Desk::with(&["lead", "anna", "coder", "other"]);
+    let mut desk = led(&["lead", "anna", "coder", "other"]);
     let [first, second] = [0, 1].map(|_| desk.send("lead", "coder", "directive"));
     let to_other = desk.send("anna", "other", "directive");
     accepted(desk.ask("coder", stopped()));
@@ -357,7 +364,7 @@ fn whoever_waits_for_who_is_stopped_is_told_once() {
 
 #[test]
 fn letting_somebody_go_on_leaves_what_is_held_for_another_reason() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let coder = "coder".parse().unwrap();
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
@@ -376,7 +383,7 @@ fn letting_somebody_go_on_leaves_what_is_held_for_another_reason() {
 
 #[test]
 fn an_agent_does_not_let_itself_go() {
-    let mut desk = Desk::with(&["lead", "coder", "peer"]);
+    let mut desk = led(&["lead", "coder", "peer"]);
     accepted(desk.ask("anna", Intent::Register(human())));
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
@@ -397,7 +404,7 @@ fn an_agent_does_not_let_itself_go() {
 
 #[test]
 fn only_who_lets_an_agent_go_gives_it_a_new_beginning() {
-    let mut desk = Desk::with(&["lead", "coder"]);
+    let mut desk = led(&["lead", "coder"]);
     let coder = "coder".parse().unwrap();
     let let_go_at = |desk: &Desk| views::all_holds(desk.office.store(), &coder).unwrap()[0].let_go_at;
     accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));

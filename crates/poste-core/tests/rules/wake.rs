@@ -161,6 +161,7 @@ fn patience_is_a_matter_of_the_type() {
         max_attempts: None,
         retry_delay_ms: None,
         patience_ms: Some(limits::MINUTE_MS),
+        default_approve: false,
     };
     let machine = desk.office.machine().unwrap().clone();
     let policy =

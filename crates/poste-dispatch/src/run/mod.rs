@@ -76,7 +76,15 @@ pub fn tagged(program: &Path, office: &Path, agent: &Name, messages: &[MessageNo
     let mut command = Command::new(program);
     command.arg(RUN_AGENT).arg(agent.as_str()).args(messages.iter().map(ToString::to_string));
     // It may be started from within another run, and must not end with it.
-    for inherited in [RUN, RUN_MACHINE, "POSTE_AGENT", "POSTE_SESSION", "POSTE_MESSAGE", "POSTE_MESSAGES"] {
+    for inherited in [
+        RUN,
+        RUN_MACHINE,
+        "POSTE_AGENT",
+        "POSTE_SESSION",
+        "POSTE_MESSAGE",
+        "POSTE_MESSAGES",
+        poste_config::token::VARIABLE,
+    ] {
         command.env_remove(inherited);
     }
     command.env("POSTE_HOME", office).env(SUPERVISES, uuid::Uuid::now_v7().to_string());

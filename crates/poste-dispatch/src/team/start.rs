@@ -73,7 +73,11 @@ struct Starting {
 impl Starts {
     /// Registers a teammate, lifts its hold, and starts its program if it is resident. Repeating it changes nothing.
     pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started> {
-        let caller = Caller::acting_for(member.name.clone(), None, desk.caller.via);
+        // A program cannot lift its own hold by starting its team.
+        let is_itself = runs_as(desk, &member.name)?;
+        let session = desk.caller.session.clone().filter(|_| is_itself);
+        let proof = desk.caller.proof;
+        let caller = Caller { proof, ..Caller::acting_for(member.name.clone(), session, desk.caller.via) };
         let mut own = Desk::new(desk.office, &caller, desk.host);
         let mut started = Started {
             agent: member.name.clone(),
@@ -158,6 +162,13 @@ impl Starts {
     }
 }
 
+/// Whether the caller's session is a run of this agent.
+fn runs_as(desk: &Desk<'_>, name: &Name) -> Result<bool> {
+    let Some(session) = &desk.caller.session else { return Ok(false) };
+    let run = views::run(desk.office.store(), session)?;
+    Ok(run.is_some_and(|run| run.agent == *name && run.how.is_none()))
+}
+
 fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<bool> {
     let name = &member.name;
     let Some(known) = desk.office.agent(name)? else {
@@ -166,7 +177,9 @@ fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<b
     // An existing role or lead stays; only a missing one is filled in.
     let role = member.config.as_ref().and_then(|config| config.role.as_ref()).filter(|_| known.role.is_none());
     let role = role.and_then(|role| role.as_str().parse().ok());
+    // Only a person gives a registered agent a lead.
     let lead = runners.team.lead.clone().filter(|lead| lead != name && known.lead.is_none());
+    let lead = lead.filter(|_| desk.caller.proof.is_given());
     let update = register::Input { role, lead, update: true, ..register::Input::of(name.clone()) };
     match update.run(desk) {
         Ok(answered) => Ok(answered.answer.changed),

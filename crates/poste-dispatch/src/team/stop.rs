@@ -187,7 +187,9 @@ impl Stop {
         let asked = one.request.map(|request| asked(office, request)).transpose()?.flatten();
         let state = asked.as_ref().map(|delivery| delivery.state);
         if state == Some(DeliveryState::Failed) && !self.force && one.ended.is_none() {
-            resume(desk, &one.agent, "it refusal that it must not stop now")?;
+            // In its own name: only the hold of this stop is lifted, whoever asked for it.
+            let caller = Caller::acting_for(one.agent.clone(), None, desk.caller.via);
+            resume(&mut Desk::new(desk.office, &caller, desk.host), &one.agent, "it refused to stop now")?;
             let why = one.request.map(|request| refusal(desk.office, request)).transpose()?.flatten();
             one.settled = Some(one.outcome(StoppedHow::Refused, why));
             return Ok(());

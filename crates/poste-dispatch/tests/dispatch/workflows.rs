@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use poste_core::fold::Verdict;
 use poste_core::log::{
-    ApprovalAnswer, Artifact, ArtifactState, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proof, Proposal,
-    Register, Retire, Send, Via, WorkflowRetry,
+    ApprovalAnswer, Artifact, ArtifactState, Author, Body, Content, Ends, EndsHow, Fail, Intent, MessageNo, Proof,
+    Proposal, Register, Retire, Send, Via, WorkflowRetry,
 };
 use poste_core::office::{Place, Rules};
 use poste_core::store::Options;
@@ -67,7 +67,7 @@ impl Desk {
             actor: who.parse().unwrap(),
             session: None,
             via: Via::Cli,
-            proof: Proof::None,
+            proof: Proof::Word,
             sent_at: self.office.wall(),
             intent,
             content,
@@ -91,7 +91,7 @@ impl Desk {
         self.ids += 1;
         let id = format!("start {}", self.ids).parse().unwrap();
         let owner: Name = "ann".parse().unwrap();
-        workflow::start(&mut self.office, (&owner, None, Via::Cli), id, &source, &inputs).unwrap().workflow
+        workflow::start(&mut self.office, &Author::new(owner, Via::Cli), id, &source, &inputs).unwrap().workflow
     }
 
     fn advance(&mut self) -> workflow::Advanced {

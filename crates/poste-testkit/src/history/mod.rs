@@ -286,15 +286,30 @@ impl Generator {
             Act::NumberedStep => self.numbered_step(sight),
             Act::Handling => self.handling(sight),
         };
+        let proof = self.proof(sight, &draft.actor);
         Proposal {
             id: self.fresh_id(),
             actor: draft.actor,
             session: draft.session,
             via: Via::Cli,
-            proof: Proof::None,
+            proof,
             sent_at: Timestamp::from_ms(sight.now.ms() + self.rng.between(-5_000, 5_000)),
             intent: draft.intent,
             content: draft.content,
+        }
+    }
+
+    /// People mostly give commands themselves, but any program can use their names. A person may also act as an agent.
+    fn proof(&mut self, sight: &Sight, actor: &Name) -> Proof {
+        let is_person = match sight.active.iter().find(|agent| agent.name == *actor) {
+            Some(agent) => agent.is_person(),
+            None => CAST.iter().any(|(name, kind, ..)| *name == actor.as_str() && *kind == AgentKind::Human),
+        };
+        let (word, terminal) = if is_person { (700, 150) } else { (20, 20) };
+        match self.rng.below(1_000) {
+            at if at < word => Proof::Word,
+            at if at < word + terminal => Proof::Terminal,
+            _ => Proof::None,
         }
     }
 

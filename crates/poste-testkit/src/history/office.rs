@@ -78,7 +78,7 @@ impl Generator {
             fan_out_max: rng.chance(150).then_some(2),
         };
         let deploy = PolicyType {
-            name: type_name("deploy"),
+            name: type_name(if rng.chance(300) { "question" } else { "deploy" }),
             priority: *rng.pick(Priority::ALL),
             urgency: *rng.pick(Urgency::ALL),
             work: rng.chance(700),
@@ -86,6 +86,7 @@ impl Generator {
             max_attempts: rng.chance(300).then_some(1),
             retry_delay_ms: rng.chance(300).then_some(0),
             patience_ms: rng.chance(300).then_some(limits::MINUTE_MS),
+            default_approve: rng.chance(500),
         };
         let replaces = if rng.chance(850) { sight.policy_version } else { sight.policy_version + 1 };
         let machine = rng.pick(&["one", "two"]).parse().expect("a label");

@@ -5,8 +5,9 @@ use std::fs;
 
 use poste_core::Office;
 use poste_core::fold::{Code, Verdict};
-use poste_core::log::{HandlerTake, Intent, Proof, Register, Retire, Via};
+use poste_core::log::{Author, HandlerTake, Intent, Proof, Register, Retire, Via};
 use poste_core::store::tables::StepState;
+use poste_core::text::Name;
 use poste_core::{MessageNo, views};
 use poste_verbs::answer::Mark;
 use poste_verbs::caller::Ids;
@@ -30,8 +31,9 @@ fn a_step_that_waits_for_an_agent_is_not_published_at_each_look() {
     let text = "title = \"Ship\"\n[[step]]\nkey = \"build\"\nrole = \"builder\"\nrequest = \"Build it.\"\n";
     let (name, path) = ("ship".parse().unwrap(), "ship.toml".into());
     let source = Source { name, path, format: Format::Toml, text: text.to_owned() };
-    let owner = ("ann".parse().unwrap(), "start".parse().unwrap());
-    let started = workflow::start(&mut one, (&owner.0, None, Via::Cli), owner.1, &source, &Inputs::new()).unwrap();
+    let owner: (Name, _) = ("ann".parse().unwrap(), "start".parse().unwrap());
+    let started =
+        workflow::start(&mut one, &Author::new(owner.0.clone(), Via::Cli), owner.1, &source, &Inputs::new()).unwrap();
     accepted(world.propose(&mut one, "bob", Intent::Retire(Retire { name: "bob".parse().unwrap() })));
     let state = |office: &Office| views::workflow(office.store(), &started.workflow).unwrap().unwrap().steps[0].state;
 
@@ -92,7 +94,7 @@ fn what_was_shown_is_marked_once() {
         actor: Some("bob".parse().unwrap()),
         session: None,
         via: Via::Cli,
-        proof: Proof::None,
+        proof: Proof::Word,
         files: Files::none(),
     };
     let host = Host { ids: Ids::default(), program: None, run: None };

@@ -77,7 +77,7 @@ impl World {
             actor: actor.parse().unwrap(),
             session: None,
             via: Via::Cli,
-            proof: Proof::None,
+            proof: Proof::Word,
             sent_at: self.clock.wall(),
             intent,
             content: None,
@@ -110,7 +110,7 @@ pub fn call<V: Verb>(office: &mut Office, actor: &str, input: Value) -> Value {
         actor: Some(actor.parse().unwrap()),
         session: None,
         via: Via::Cli,
-        proof: Proof::None,
+        proof: Proof::Word,
         files: Files::none(),
     };
     let host = Host { ids: Ids::default(), program: None, run: None };

@@ -38,6 +38,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
         max_attempts: Some(2),
         retry_delay_ms: Some(0),
         patience_ms: None,
+        default_approve: true,
     };
     let settings = Settings {
         max_attempts: Some(3),
@@ -300,7 +301,7 @@ pub(super) fn golden_proposals() -> Vec<Proposal> {
             actor: if intent.kind().number < 10 { Name::poste() } else { text("ann") },
             session: Some(text("run-1/a")),
             via: Via::Cli,
-            proof: Proof::None,
+            proof: if intent.kind().number < 10 { Proof::None } else { Proof::Terminal },
             sent_at: Timestamp::from_ms(1_800_000_000_123),
             content: match &intent {
                 Intent::Send(_) | Intent::Done(_) | Intent::ApprovalAsk(_) => Some(golden_content()),

@@ -49,12 +49,15 @@ impl Scribe {
     ) -> Position {
         let position = Position(self.records.len() as u64 + 1);
         self.at = self.at.plus_ms(1_000);
+        // A person also overrides what an agent holds.
+        let overrides = matches!(&intent, Intent::HandoffAccept(accept) if accept.overridden);
+        let is_given_by_person = overrides || ["ann", "eve"].contains(&actor);
         let proposal = Proposal {
             id: text(id),
             actor: if actor == "poste" { Name::poste() } else { text(actor) },
             session: session.map(text),
             via: Via::Cli,
-            proof: Proof::None,
+            proof: if is_given_by_person { Proof::Word } else { Proof::None },
             sent_at: self.at,
             intent,
             content,

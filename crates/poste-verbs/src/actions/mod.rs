@@ -228,7 +228,7 @@ impl Carrier {
 fn start_apart(mut command: Command, folder: &Path) -> Result<(), Error> {
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // It must outlive the run: a run that ends right after its last message still wants the ring.
-    command.env_remove(RUN).env(SUPERVISES, "wake");
+    command.env_remove(RUN).env_remove(poste_config::token::VARIABLE).env(SUPERVISES, "wake");
     let program = PathBuf::from(command.get_program());
     let mut child = command.spawn().map_err(|error| Error::Io { path: program, source: error })?;
     // Reap the child, so that a long-lived server does not collect zombies.

@@ -266,7 +266,7 @@ fn gather(desk: &mut Desk<'_>, input: &Input) -> Result<(Option<String>, Vec<Art
     }
     let (office, mut watched) = desk.watched_office();
     let blobs = office.store().blobs().ok_or_else(|| Error::usage("this office does not store blobs"))?;
-    let copied = tree.copy(&listed, blobs, input.secrets.allowed, &mut watched)?;
+    let copied = tree.copy(&listed, blobs, input.secrets.are_allowed(), &mut watched)?;
     Ok((Some(tree.root().display().to_string()), copied))
 }
 

@@ -143,7 +143,7 @@ fn ask(
         body: body(&speaker, &wanted, why, conflicts).into_bytes(),
         id: Some(id),
         // What is quoted here was stored before, or is stored with the reservation.
-        secrets: Secrets { allowed: true },
+        secrets: Secrets::unchecked(),
         ..Message::default()
     };
     let heading = Heading {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use poste_config::{AgentConfig, Problem};
 use poste_core::fold::{Code, Effect, Rejection, Verdict};
 use poste_core::log::{
-    Author, Body, Content, Intent, Proof, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
+    Author, Body, Content, Intent, Proposal, Sealed, Send, StepAsk, StepMark, StepSpec, Via, WorkflowEnd,
     WorkflowEnding, WorkflowMark, WorkflowStart, WorkflowStep,
 };
 use poste_core::office::Office;
-use poste_core::text::{Label, Name, RecordId, Session, TypeName, Word};
+use poste_core::text::{Label, Name, RecordId, TypeName, Word};
 use poste_core::time::When;
 use poste_core::views::{self, Began, WorkflowView};
 use poste_core::vocabulary::Priority;
@@ -22,6 +22,7 @@ use super::definition::{Definition, OnFail, Step, Target};
 use super::files::Source;
 use super::plan::{Act, FAIL, Inputs, Pending, RETRY, SKIP, Task, plan};
 use super::source::Format;
+use crate::approval::check_default;
 use crate::register;
 
 /// The outcome of an advance.
@@ -103,7 +104,7 @@ fn register_agents(office: &mut Office, via: Via, definition: &Definition) -> Re
 /// Starts a workflow in the name of an agent. In the session of a run, it counts as a consequence of that run.
 pub fn start(
     office: &mut Office,
-    (owner, session, via): (&Name, Option<Session>, Via),
+    author: &Author,
     id: RecordId,
     source: &Source,
     inputs: &Inputs,
@@ -113,7 +114,12 @@ pub fn start(
     check_inputs(&definition, inputs).map_err(|why| {
         crate::Error::usage(why).hint(note!([workflow run, name = source.name, inputs = "NAME=TEXT"]))
     })?;
-    register_agents(office, via, &definition)?;
+    let owner = &author.actor;
+    for ask in definition.steps.iter().filter_map(|step| step.ask.as_ref()) {
+        let kind = if ask.plan { "plan_approval_request" } else { "question" };
+        check_default(office, &kind.parse()?, &ask.choices, ask.default.as_ref())?;
+    }
+    register_agents(office, author.via, &definition)?;
     let inputs = serde_json::to_string(&serde_json::json!({ "inputs": inputs })).unwrap_or_default();
     let content = Content {
         subject: definition.title.clone(),
@@ -128,8 +134,7 @@ pub fn start(
         steps: definition.steps.iter().map(spec).collect(),
         lead: definition.lead.clone().filter(|lead| lead != owner),
     });
-    let author = Author { actor: owner.clone(), session, via, proof: Proof::None };
-    let proposal = Proposal { id, ..office.proposal(&author, intent, Some(content)) };
+    let proposal = Proposal { id, ..office.proposal(author, intent, Some(content)) };
     let outcome = poste_config::propose(office, &proposal)?;
     match outcome.verdict {
         Verdict::Accepted(Effect::Began(workflow)) => Ok(Started { workflow, repeat: outcome.repeat }),

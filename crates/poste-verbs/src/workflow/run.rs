@@ -1,5 +1,6 @@
 //! Starts a workflow, and sends its first steps.
 
+use poste_core::log::Author;
 use poste_core::office::Office;
 use poste_core::text::RecordId;
 use poste_core::views::{self, WorkflowView};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Given, Inputs, advance_and_warn, found, start};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Caller, Desk, Result, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,8 +49,9 @@ impl Verb for Input {
             self.secrets.text(&format!("input {name}"), text)?;
         }
         let id = self.id.unwrap_or_else(|| desk.fresh_id());
-        let author = (&owner, desk.caller.session.clone(), desk.caller.via);
-        let started = start(desk.office, author, id.clone(), &source, &self.inputs)?;
+        let Caller { session, via, proof, .. } = desk.caller;
+        let author = Author { actor: owner, session: session.clone(), via: *via, proof: *proof };
+        let started = start(desk.office, &author, id.clone(), &source, &self.inputs)?;
         let workflow = started.workflow;
         desk.note_stored(format!("workflow {workflow}, id {id}"));
         advance_and_warn(desk, &workflow)?;

@@ -89,7 +89,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         key: args.key,
         // One id for every attempt: waiting for the context must not repeat the agreement.
         id: Some(args.write.id.unwrap_or_else(|| cx.new_id())),
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     };
     let answered = match &args.context {
         Some(name) => {

@@ -47,5 +47,5 @@ impl Answer for approve::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let DecisionArgs { choice, note, write: WriteArgs { id, secret } } = args.decision;
-    cx.call(approve::Input { number: args.number, choice, note: read_body(note)?, id, secrets: secret.secrets() })
+    cx.call(approve::Input { number: args.number, choice, note: read_body(note)?, id, secrets: secret.secrets(cx)? })
 }

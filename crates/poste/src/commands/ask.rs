@@ -26,8 +26,8 @@ use crate::{Result, notes};
 ///
 /// TO is a person, an agent, a group, or `lead`: the lead this agent is registered with, else role:lead. The first
 /// answer counts. At the deadline the default is applied and both sides are notified. With --wait it blocks until the
-/// decision and prints the choice; the exit code is 0 for the first choice and 12 for any other. If interrupted, run it
-/// again with the same --id to resume waiting.
+/// decision and prints the choice; the exit code is 0 for the first choice, 12 for any other and 13 for the default.
+/// If interrupted, run it again with the same --id to resume waiting.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  poste ask lead 'Deploy to production?' --by 30m --default deny --wait --as coder\n  \
@@ -127,7 +127,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         reply_to: args.reply_to,
         conversation: args.conversation,
         id: args.id,
-        secrets: args.secret.secrets(),
+        secrets: args.secret.secrets(cx)?,
     };
     if !wait {
         return cx.call_as(input, |answer| Asked { answer, waited: false });
@@ -188,7 +188,10 @@ fn outcome(approval: &ApprovalView, complete: bool) -> Result {
         return Ok(());
     }
     match approval.state {
-        ApprovalState::Answered | ApprovalState::Defaulted => {
+        ApprovalState::Defaulted => {
+            Err(CommandError::new(Kind::Defaulted, format!("question {number}: {}", decision(approval))))
+        }
+        ApprovalState::Answered => {
             let decided = CommandError::new(Kind::Denied, format!("question {number}: {}", decision(approval)));
             let note = approval.note.as_deref().map(|note| note.trim_end_matches('\n')).filter(|note| !note.is_empty());
             Err(match note {

@@ -97,7 +97,7 @@ pub(crate) fn unlock(cx: &mut Cx, args: UnlockArgs) -> Result {
         name: args.name,
         reason: args.reason,
         id: args.write.id,
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     })
 }
 

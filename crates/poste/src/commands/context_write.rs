@@ -160,7 +160,7 @@ pub(crate) fn create(cx: &mut Cx, args: CreateArgs) -> Result {
         schema: args.schema.as_deref().map(read_schema).transpose()?,
         summary: args.change.summary,
         id: args.change.write.id,
-        secrets: args.change.write.secret.secrets(),
+        secrets: args.change.write.secret.secrets(cx)?,
     })
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn append(cx: &mut Cx, args: AppendArgs) -> Result {
         title: args.title,
         summary: args.change.summary,
         id: args.change.write.id,
-        secrets: args.change.write.secret.secrets(),
+        secrets: args.change.write.secret.secrets(cx)?,
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -194,7 +194,7 @@ pub(crate) fn replace(cx: &mut Cx, args: ReplaceArgs) -> Result {
         summary: args.change.summary,
         id: args.change.write.id,
         from_mirror,
-        secrets: args.change.write.secret.secrets(),
+        secrets: args.change.write.secret.secrets(cx)?,
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -211,7 +211,7 @@ pub(crate) fn set(cx: &mut Cx, args: SetArgs) -> Result {
         if_version: args.if_version,
         summary: args.change.summary,
         id: args.change.write.id,
-        secrets: args.change.write.secret.secrets(),
+        secrets: args.change.write.secret.secrets(cx)?,
     };
     change(cx, args.change.wait, &input.name.clone(), &input)
 }
@@ -293,7 +293,7 @@ pub(crate) fn edit(cx: &mut Cx, args: EditArgs) -> Result {
         summary: args.change.summary,
         id: args.change.write.id,
         from_mirror: false,
-        secrets: args.change.write.secret.secrets(),
+        secrets: args.change.write.secret.secrets(cx)?,
     };
     match changed(cx, &mut office, args.change.wait, &input.name, &input) {
         Ok(answered) => {

@@ -118,7 +118,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         DeadCommand::Show { number } => track::run(cx, track::Args::with_history(number)),
         DeadCommand::Retry(args) => retry::run(cx, args),
         DeadCommand::Drop(args) => {
-            let secrets = args.write.secret.secrets();
+            let secrets = args.write.secret.secrets(cx)?;
             cx.call(drop::Input { number: args.number, to: args.to, reason: args.reason, id: args.write.id, secrets })
         }
     }

@@ -27,6 +27,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         number: args.number,
         reason: read_body(args.reason)?,
         id: args.write.id,
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     })
 }

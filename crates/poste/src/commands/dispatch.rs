@@ -115,7 +115,9 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         Some(DispatchCommand::Status { agent }) => cx.call(status::Input { agent }),
         Some(DispatchCommand::Send(args)) => dispatch_send::run(cx, *args),
         Some(DispatchCommand::Resume(ResumeArgs { agent, number, reason, write: WriteArgs { id, secret } })) => {
-            cx.call(resume::Input { agent, number, why: None, reason, id, secrets: secret.secrets() })
+            cx.stay_in_run()?;
+            cx.confirm_as_person(&format!("let {agent} be started again"), agent.as_str())?;
+            cx.call(resume::Input { agent, number, why: None, reason, id, secrets: secret.secrets(cx)? })
         }
         Some(DispatchCommand::Runs(args)) => cx.call(runs::Input { agent: args.agent, limit: args.limit }),
         Some(DispatchCommand::Logs(args)) => dispatch_runs::logs(cx, args),

@@ -45,7 +45,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         recommend: args.recommend,
         token: args.claim.token,
         id: args.claim.id,
-        secrets: args.secret.secrets(),
+        secrets: args.secret.secrets(cx)?,
     };
     cx.call(input)
 }

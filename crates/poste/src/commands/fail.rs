@@ -30,6 +30,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let ClaimArgs { token, id } = args.claim;
-    let secrets = args.secret.secrets();
+    let secrets = args.secret.secrets(cx)?;
     cx.call(fail::Input { number: args.number, reason: args.reason, retry: args.retry, token, id, secrets })
 }

@@ -38,6 +38,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         priority: args.priority,
         token: args.claim.token,
         id: args.claim.id,
-        secrets: args.secret.secrets(),
+        secrets: args.secret.secrets(cx)?,
     })
 }

@@ -209,29 +209,35 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         HandoffCommand::Create(args) => handoff_create::run(cx, *args),
         HandoffCommand::Show(args) => cx.call(show::Input { number: args.number }),
         HandoffCommand::List(ListArgs { to, from, state, limit }) => cx.call(list::Input { to, from, state, limit }),
-        HandoffCommand::Accept(args) => cx.call(accept::Input {
-            number: args.number,
-            checks: args.checks,
-            strict: args.strict,
-            notes: args.notes,
-            token: args.claim.token,
-            id: args.claim.id,
-            verify: args.verify,
-            overridden: args.reason,
-            secrets: args.secret.secrets(),
-        }),
+        HandoffCommand::Accept(args) => {
+            if args.reason.is_some() {
+                let number = args.number.to_string();
+                cx.confirm(&format!("accept handoff {number} without its checks"), &number)?;
+            }
+            cx.call(accept::Input {
+                number: args.number,
+                checks: args.checks,
+                strict: args.strict,
+                notes: args.notes,
+                token: args.claim.token,
+                id: args.claim.id,
+                verify: args.verify,
+                overridden: args.reason,
+                secrets: args.secret.secrets(cx)?,
+            })
+        }
         HandoffCommand::Reject(args) => cx.call(reject::Input {
             number: args.number,
             reason: args.reason,
             token: args.claim.token,
             id: args.claim.id,
-            secrets: args.secret.secrets(),
+            secrets: args.secret.secrets(cx)?,
         }),
         HandoffCommand::Withdraw(args) => cx.call(withdraw::Input {
             number: args.number,
             reason: args.reason,
             id: args.write.id,
-            secrets: args.write.secret.secrets(),
+            secrets: args.write.secret.secrets(cx)?,
         }),
         HandoffCommand::Export(args) => {
             let folder = Folder { path: cx.cwd()?.join(&args.folder), name: args.folder.display().to_string() };

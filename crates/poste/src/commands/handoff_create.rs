@@ -115,7 +115,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             shell: args.verify_shell,
             timeout_ms: u64::try_from(args.verify_timeout.as_millis()).unwrap_or(u64::MAX),
         },
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     };
     cx.call(input)
 }

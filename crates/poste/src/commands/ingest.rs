@@ -165,7 +165,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
     let Common { to, kind, priority, key, secret, .. } = common;
     incoming.key = key.or(incoming.key);
-    let (to, secrets) = (parse_recipients(&to)?, secret.secrets());
+    let (to, secrets) = (parse_recipients(&to)?, secret.secrets(cx)?);
     cx.call(ingest::Input { to, kind, priority, incoming, attach, rule: draft::rule(), secrets })
 }
 

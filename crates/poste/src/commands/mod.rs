@@ -67,6 +67,7 @@ pub(crate) mod tail;
 pub(crate) mod team;
 pub(crate) mod thread;
 pub(crate) mod threads;
+pub(crate) mod token;
 pub(crate) mod topics;
 pub(crate) mod track;
 pub(crate) mod trust;
@@ -86,6 +87,8 @@ use poste_core::text::RecordId;
 use poste_verbs::answer::Changed;
 use poste_verbs::secret::Secrets;
 
+use crate::Result;
+use crate::context::Cx;
 use crate::ui::{Answer, Ui};
 
 /// Arguments of every command that ends or keeps a claim.
@@ -118,8 +121,12 @@ pub(crate) struct WriteArgs {
 }
 
 impl SecretArgs {
-    pub(crate) fn secrets(self) -> Secrets {
-        Secrets { allowed: self.allow_secret }
+    /// Whether the text may contain a secret, which only a person can say.
+    pub(crate) fn secrets(self, cx: &Cx) -> Result<Secrets> {
+        match self.allow_secret {
+            true => Ok(Secrets::allowed_by(cx.confirm("store what looks like a secret", "secret")?)),
+            false => Ok(Secrets::default()),
+        }
     }
 }
 

@@ -83,6 +83,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         reason: args.reason,
         finish: args.finish,
         id: args.write.id,
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     })
 }

@@ -99,6 +99,18 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         id: args.id,
     };
     let mut office = cx.office()?;
+    let known = office.agent(&input.name)?;
+    let is_person = known.as_ref().is_some_and(|known| known.is_person());
+    match input.kind {
+        // A person says so themselves. An agent cannot become one, nor a person an agent.
+        Some(kind) if (kind == AgentKind::Human) != is_person => {
+            cx.confirm(&format!("register {} as {kind}", input.name), input.name.as_str())?;
+        }
+        _ if input.update => {
+            cx.prove(&office);
+        }
+        _ => {}
+    }
     let answered = cx.call_verb(&mut office, input)?;
     let new = answered.answer.changed.then(|| answered.answer.agent.name.clone());
     cx.show(&mut office, answered)?;

@@ -89,7 +89,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             if token.is_some() {
                 return Err(CommandError::usage("--token is for messages, not for reserved paths"));
             }
-            let secrets = args.secret.secrets();
+            let secrets = args.secret.secrets(cx)?;
             cx.call_on(&mut office, paths::Input { patterns, of: args.of, reason: args.reason, id, secrets })
         }
     }

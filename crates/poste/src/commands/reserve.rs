@@ -92,7 +92,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         id: args.write.id,
         // A refused attempt must not use up the id while the command waits.
         only_if_free: args.wait.is_some(),
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     };
     cx.ui.now = office.now()?;
     let answered = match args.wait {

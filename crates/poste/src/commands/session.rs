@@ -173,7 +173,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             summary: read_body(args.summary)?,
             keep: args.keep,
             id: args.write.id,
-            secrets: args.write.secret.secrets(),
+            secrets: args.write.secret.secrets(cx)?,
         }),
         SessionCommand::Show(ShowArgs { id, page }) => cx.call(show::Input { id, page }),
         SessionCommand::List { all, limit } => cx.call(list::Input { all, limit }),
@@ -193,7 +193,7 @@ fn start(cx: &mut Cx, args: StartArgs) -> Result {
         own_name: args.own_name,
         id: args.id,
         place,
-        secrets: args.secret.secrets(),
+        secrets: args.secret.secrets(cx)?,
     };
     cx.call_as(input, |answer| Started { answer, only_exports: args.export })
 }
@@ -231,7 +231,7 @@ fn note(cx: &mut Cx, args: NoteArgs) -> Result {
         agent: args.agent,
         session: args.inside,
         id: args.write.id,
-        secrets: args.write.secret.secrets(),
+        secrets: args.write.secret.secrets(cx)?,
     })
 }
 

@@ -147,7 +147,7 @@ impl Answer for close::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if let Some(ThreadCommand::Close(args)) = args.command {
-        let secrets = args.write.secret.secrets();
+        let secrets = args.write.secret.secrets(cx)?;
         return cx.call(close::Input { number: args.number, outcome: args.outcome, id: args.write.id, secrets });
     }
     let conversation = args.conversation.unwrap_or_default();

@@ -1,7 +1,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use poste_config::Command;
-use poste_verbs::trust;
+use poste_verbs::{person, trust};
 
 use crate::Result;
 use crate::context::Cx;
@@ -48,6 +48,9 @@ impl Answer for trust::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.office()?;
+    if args.yes {
+        cx.confirm("trust this poste.toml", "trust")?;
+    }
     let answered =
         cx.call_verb(&mut office, trust::Input { yes: args.yes, revoke: args.revoke, ..trust::Input::default() })?;
     cx.ui.now = office.now()?;
@@ -60,10 +63,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         return Ok(());
     }
     // Only a person who may answer is asked.
-    cx.with_desk(&mut office, |desk| trust::person(desk))?;
+    cx.with_desk(&mut office, |desk| person::present(desk))?;
     if !confirmed()? {
         return Err(CommandError::new(Kind::Refused, "the file stays untrusted"));
     }
+    cx.confirm("trust this poste.toml", "trust")?;
     cx.call_verb(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
     cx.ui.say(format!("{file} is trusted"));
     Ok(())

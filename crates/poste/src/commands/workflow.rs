@@ -280,16 +280,16 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
         WorkflowCommand::Advance => cx.call(advance::Input { workflow: None }),
         WorkflowCommand::Approve(ApproveArgs { workflow, step, decision }) => {
             let DecisionArgs { choice, note, write: WriteArgs { id, secret } } = decision;
-            let (note, secrets) = (read_body(note)?, secret.secrets());
+            let (note, secrets) = (read_body(note)?, secret.secrets(cx)?);
             cx.call(approve::Input { workflow, step, choice, note, id, secrets })
         }
         WorkflowCommand::Retry(RetryArgs {
             workflow,
             step,
             why: WhyArgs { reason, write: WriteArgs { id, secret } },
-        }) => cx.call(retry::Input { workflow, step, reason, id, secrets: secret.secrets() }),
+        }) => cx.call(retry::Input { workflow, step, reason, id, secrets: secret.secrets(cx)? }),
         WorkflowCommand::Cancel(CancelArgs { workflow, why: WhyArgs { reason, write: WriteArgs { id, secret } } }) => {
-            cx.call(cancel::Input { workflow, reason, id, secrets: secret.secrets() })
+            cx.call(cancel::Input { workflow, reason, id, secrets: secret.secrets(cx)? })
         }
         WorkflowCommand::Graph(args) => draw(cx, args),
         WorkflowCommand::Lint(args) => check(cx, args.names),
@@ -330,7 +330,7 @@ fn inputs(given: &[String]) -> Result<Inputs> {
 }
 
 fn start(cx: &mut Cx, args: RunArgs) -> Result {
-    let (inputs, secrets) = (inputs(&args.inputs)?, args.secret.secrets());
+    let (inputs, secrets) = (inputs(&args.inputs)?, args.secret.secrets(cx)?);
     let (mut office, started) =
         cx.call_verb_here(run::Input { name: given(args.name)?, inputs, id: args.id, secrets })?;
     if !args.wait {

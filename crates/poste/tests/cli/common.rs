@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -110,8 +111,8 @@ impl Ran {
         }
         assert!(*code == 0 || !self.err.is_empty(), "{line}: failed without a message");
         let says_error = says_error(self.err()) || self.is_refused_by_the_parser();
-        // Exit code 12, a decision other than the first choice, is an answer and not an error.
-        let is_plain = *code == 0 || (*code == 12 && !manners.json);
+        // Exit codes 12 and 13, a decision other than the first choice and a default, are answers and not errors.
+        let is_plain = *code == 0 || (matches!(*code, 12 | 13) && !manners.json);
         assert_eq!(is_plain, !says_error, "{line}: exit {code} and stderr {:?}", self.err());
         if manners.json {
             for answer in self.out().lines() {
@@ -164,6 +165,7 @@ impl Desk {
         for name in ["home", "tmp", "project"] {
             std::fs::create_dir(root.join(name)).expect("a new folder");
         }
+        std::fs::DirBuilder::new().mode(0o700).create(root.join("state")).expect("a new folder");
         let cwd = root.join("project");
         Self {
             _folder: folder,
@@ -303,6 +305,8 @@ impl Desk {
             .env("COLUMNS", "100")
             .env("POSTE_TEST_CLOCK", Timestamp::from_ms(self.wall_ms).to_string())
             .env("POSTE_TEST_BOOT", self.boot_ms.to_string())
+            .env("XDG_STATE_HOME", self.root.join("state"))
+            .env("POSTE_TEST_PERSON", "1")
             .env("POSTE_TEST_SEED", self.seed.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

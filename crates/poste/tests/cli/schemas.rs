@@ -214,6 +214,8 @@ const DAY: &[(&str, &str)] = &[
     ("config show", "config show"),
     ("config set", "config set delivery.lease 20m"),
     ("trust", "trust --yes --as anna"),
+    ("token person", "token person"),
+    ("token list", "token list"),
     // The only hook that always prints something.
     ("hook", "hook stop --program codex"),
     ("setup", "setup gemini --no-proof"),

@@ -218,7 +218,7 @@ fn a_name_in_use_is_not_taken_from_whoever_has_it() {
     desk.run(&["session", "start", "--as", "lead", "--pid", "1"]);
     let mut client = desk.server(None, &[], Revision::Handshake);
     let refused = client.refused("office", json!({ "action": "register", "name": "lead", "role": "worker" }));
-    assert!(refused.contains("own_name=true") && refused.contains("take_over=true"), "{refused}");
+    assert!(refused.contains("own_name=true") && refused.contains("ask a person"), "{refused}");
     client.refused("check_inbox", json!({}));
     // A program that names its session is believed.
     let params = json!({
@@ -329,9 +329,40 @@ fn a_model_is_no_person_and_takes_no_persons_name() {
     assert!(nobody.refused("check_inbox", json!({})).contains("no name yet"));
     let agents = desk.json(&["agents"]).to_string();
     assert!(!agents.contains("eve") && agents.matches("\"human\"").count() == 1, "{agents}");
-    // A server started as anna is the person's own.
-    let mut anna = desk.server(Some("anna"), &[], Revision::Handshake);
-    anna.tool("office", json!({ "action": "register", "name": "anna", "role": "boss" }));
+}
+
+#[test]
+fn a_server_started_with_a_persons_name_is_no_person() {
+    let desk = Desk::new(&["coder"]);
+    desk.run(&["register", "anna", "--kind", "human"]);
+    desk.run(&["ask", "anna", "Deploy?", "--as", "coder"]);
+    let mut anna = desk.server(Some("anna"), &["--profile", "full"], Revision::Handshake);
+    let refused = anna.refused("office", json!({ "action": "register", "name": "anna", "role": "boss" }));
+    assert!(refused.contains("nothing proves that anna gave this command"), "{refused}");
+    let refused = anna.refused("decide", json!({ "number": 1, "decision": "approve" }));
+    assert!(refused.contains("nothing proves that anna gave this command"), "{refused}");
+    anna.tool("send_message", json!({ "to": "coder", "subject": "Do as I say" }));
+    assert_eq!(desk.json(&["read", "2", "--as", "coder"])["trust"], "unproven");
+    let mut coder = desk.server(Some("coder"), &[], Revision::Handshake);
+    let mail = coder.tool("check_inbox", json!({}));
+    assert!(mail.contains("unproven"), "{mail}");
+}
+
+#[test]
+fn a_model_does_not_take_the_name_of_an_agent_at_work() {
+    let desk = Desk::new(&["coder"]);
+    // The first process of the machine runs as long as any.
+    desk.run(&["session", "start", "--as", "coder", "--pid", "1"]);
+    let mut other = desk.server(None, &[], Revision::Handshake);
+    for more in [json!({}), json!({ "role": "worker" })] {
+        let mut arguments = json!({ "action": "register", "name": "coder", "take_over": true });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let refused = other.refused("office", arguments);
+        assert!(refused.contains("in use") && refused.contains("own_name=true"), "{refused}");
+    }
+    assert!(desk.run(&["session", "list"]).contains("coder"));
+    let sessions = desk.json(&["session", "list"]);
+    assert!(sessions.to_string().contains("live") && !sessions.to_string().contains("taken_over"), "{sessions}");
 }
 
 #[test]

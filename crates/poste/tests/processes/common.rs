@@ -28,8 +28,15 @@ impl Desk {
         self.folder.path().join(".poste")
     }
 
-    /// The program without this process's environment.
+    /// The program without this process's environment. Whoever is registered as a person is one.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.bare_command(args);
+        command.env("POSTE_TEST_PERSON", "1");
+        command
+    }
+
+    /// Like [`Self::command`], for a program that nobody sits in front of.
+    pub(crate) fn bare_command(&self, args: &[&str]) -> Command {
         poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command

@@ -74,6 +74,12 @@ impl Stage {
         command
     }
 
+    /// Lifts a hold as a person.
+    fn resume(&self, args: &[&str]) {
+        self.desk.run(&["register", "boss", "--kind", "human"]);
+        self.desk.run(&[&["dispatch", "resume"], args, &["--as", "boss"]].concat());
+    }
+
     fn once(&self) -> Output {
         let output = self.dispatch(&["--once"]).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -285,7 +291,7 @@ fn two_agents_that_start_each_other_are_stopped_and_somebody_is_told() {
     stage.once();
     assert_eq!((stage.ran().len(), stage.alerts("lead").len()), (4, 1));
     let number = held["message"].to_string();
-    stage.desk.run(&["dispatch", "resume", "anna", &number, "--reason", "Once more", "--as", "lead"]);
+    stage.resume(&["anna", &number, "--reason", "Once more"]);
     stage.once();
     assert_eq!(
         (stage.ran().len(), stage.alerts("lead").len()),
@@ -336,7 +342,7 @@ fn a_budget_that_is_used_up_is_seen_and_can_be_lifted() {
     assert_eq!((&agent["spent"]["runs"], &agent["queue"]), (&2.into(), &3.into()));
     assert_eq!(stage.alerts("lead").len(), 1);
     // A person lifts the hold, for the same budget again.
-    stage.desk.run(&["dispatch", "resume", "anna", "--as", "lead"]);
+    stage.resume(&["anna"]);
     stage.once();
     assert_eq!(stage.numbers(), messages[..4]);
     // A larger budget lifts the hold automatically.
@@ -459,7 +465,8 @@ fn a_program_that_crashes_is_kept_by_one_however_many_start_it() {
     assert!(agent["why"].as_str().is_some_and(|why| why.contains("each ended with exit code 9")), "{agent}");
     let output = stage.dispatch(&["status"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("stop it: poste team stop anna"));
-    let output = stage.dispatch(&["resume", "anna", "--as", "lead"]).output().unwrap();
+    stage.desk.run(&["register", "boss", "--kind", "human"]);
+    let output = stage.dispatch(&["resume", "anna", "--as", "boss"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(4) && said.contains("poste team logs anna"), "{said}");
     stage.desk.run(&["team", "stop", "anna", "--within", "0s", "--force", "--as", "lead"]);
@@ -497,7 +504,7 @@ fn whoever_dispatches_once_learns_by_the_code_whether_all_is_well() {
         assert!(code == Some(11) && said.contains("mail is held for carl"), "{code:?}: {said}");
     }
     assert_eq!(once(&["--agent", "anna"]).0, Some(0), "the hold concerns another agent");
-    stage.desk.run(&["dispatch", "resume", "carl", "--as", "lead"]);
+    stage.resume(&["carl"]);
     assert_eq!(once(&[]).0, Some(0));
     // A supervisor that cannot start: the gate is not trusted.
     let gate = "[[gate]]\nname = \"checked\"\ntype = \"question\"\ncommand = [\"true\"]\n";

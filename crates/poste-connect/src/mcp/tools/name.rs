@@ -1,6 +1,6 @@
 //! How a session takes a name. The agent belongs to the process: a name that was taken is not changed here.
 
-use poste_core::store::processes;
+use poste_core::store::processes::{self, Presence};
 use poste_core::text::{Name, Session, Word};
 use poste_core::views;
 use poste_core::vocabulary::AgentKind;
@@ -27,7 +27,7 @@ pub(super) struct Input {
     /// The name is in use: take NAME-2
     #[serde(default)]
     own_name: bool,
-    /// The name is in use: take its place
+    /// In use by your earlier session: continue it
     #[serde(default)]
     take_over: bool,
 }
@@ -51,6 +51,10 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     let is_taken_as_it_is = is_registered && own.agent.is_none();
     let named = Identity { agent: Some(input.name.clone()), session: own.session.clone() };
     let wanted = register_input(&input, is_registered, is_taken_as_it_is);
+    if input.take_over && !may_take_over(connection, &input.name, call)? {
+        let message = format!("{} is in use by another session", input.name);
+        return Err(with_tool_hints(Error::conflict(message).code("session_live"), &input.name));
+    }
     let registered = connection.show(&named, register::Input::NAME, wanted, None)?;
     let wants_session = own.agent.is_none() || input.own_name || input.take_over;
     if own.session.is_some() || !wants_session {
@@ -61,6 +65,15 @@ pub(super) fn register(connection: &Connection, own: &Identity, input: Value, ca
     let started = started.map_err(|error| with_tool_hints(error, &input.name))?;
     let warnings = connection.texts(&started.warnings);
     Ok(Called { next: vec!["check_inbox".to_owned()], warnings, ..registered })
+}
+
+/// Whether this program may end the live session of a name. A model must not take the name of an agent that is at work:
+/// only that agent's own conversation continues in its place, or any after the process has ended.
+fn may_take_over(connection: &Connection, name: &Name, call: &Call) -> Result<bool> {
+    let live = connection.with_office(|open| Ok(views::live_session(open.office.store(), name)?))?;
+    Ok(live.is_none_or(|live| {
+        live.process == Presence::Gone || program_session(connection, call).is_some_and(|own| own == live.id)
+    }))
 }
 
 fn register_input(input: &Input, is_registered: bool, as_it_is: bool) -> Value {
@@ -98,7 +111,7 @@ fn with_tool_hints(error: Error, name: &Name) -> Error {
     Error::conflict(error.message)
         .code("session_live")
         .hint(format!("run beside it under your own name: office action=register name={name} own_name=true"))
-        .hint(format!("or take its place, if it has ended: office action=register name={name} take_over=true"))
+        .hint("or ask a person to end that session")
 }
 
 /// The program's own id of its session: Claude Code has it in the environment, Codex sends it with each call, and for

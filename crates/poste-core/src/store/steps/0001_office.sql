@@ -282,7 +282,8 @@ CREATE TABLE types (
   response INTEGER NOT NULL,
   max_attempts INTEGER,
   retry_delay_ms INTEGER,
-  patience_ms INTEGER
+  patience_ms INTEGER,
+  default_approve INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Shared contexts. `number` is the record that made one; a lock is a lease, and its row of `due` names that number.

@@ -33,6 +33,11 @@ impl Agent {
         self.retired_at.is_none()
     }
 
+    /// Registered as a person. Whether a person gave a command in this name, the record's proof says.
+    pub fn is_person(&self) -> bool {
+        self.kind == AgentKind::Human
+    }
+
     /// Every address whose mail this agent may claim, its own name first.
     pub fn addresses(&self) -> Vec<Address> {
         let mut addresses = vec![Address::Agent(self.name.clone())];

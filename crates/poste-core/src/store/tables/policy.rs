@@ -41,9 +41,12 @@ pub struct TypeDefaults {
     pub retry_delay_ms: i64,
     /// How long it may wait unseen; `None` means forever.
     pub patience_ms: Option<i64>,
+    /// Whether a question may be approved by its default.
+    pub default_approve: bool,
 }
 
-stored!(PolicyType in "types": name, priority, urgency, work, response, max_attempts, retry_delay_ms, patience_ms);
+stored!(PolicyType in "types": name, priority, urgency, work, response, max_attempts, retry_delay_ms, patience_ms,
+    default_approve);
 
 impl Tables<'_> {
     pub fn policy(&self) -> Result<PolicyRow, Error> {
@@ -146,6 +149,7 @@ impl Tables<'_> {
             max_attempts: own.max_attempts.unwrap_or(max_attempts),
             retry_delay_ms: own.retry_delay_ms.unwrap_or(retry_delay_ms),
             patience_ms: own.patience_ms.or(own.urgency.patience_ms()),
+            default_approve: own.default_approve,
         });
         Ok(own.or_else(|| {
             vocabulary::built_in(name.as_str()).map(|word| TypeDefaults {
@@ -156,6 +160,7 @@ impl Tables<'_> {
                 max_attempts,
                 retry_delay_ms,
                 patience_ms: word.urgency.patience_ms(),
+                default_approve: false,
             })
         }))
     }

@@ -99,6 +99,8 @@ fn started_row(ui: &Ui, started: &Started) -> Vec<String> {
 }
 
 fn up(cx: &mut Cx, names: Vec<Name>) -> Result {
+    cx.stay_in_run()?;
+    cx.prove(&cx.office()?);
     let (mut office, Answered { answer: mut starts, warnings, .. }) = cx.call_verb_here(team_up::Input { names })?;
     warnings.iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));
     await_starts(cx, &mut office, &mut starts)?;

@@ -75,7 +75,7 @@ fn row(ui: &Ui, stopped: &Stopped) -> Vec<String> {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { names, all, within, reason, force, id, secret } = args;
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    let input = team_stop::Input { names, all, within_ms, reason, force, id, secrets: secret.secrets() };
+    let input = team_stop::Input { names, all, within_ms, reason, force, id, secrets: secret.secrets(cx)? };
     let (mut office, answered) = cx.call_verb_here(input)?;
     notes::say(&cx.ui, &answered);
     let mut answer = answered.answer;
