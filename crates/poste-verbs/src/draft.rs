@@ -69,15 +69,9 @@ pub struct Message {
     pub metadata: BTreeMap<String, String>,
     /// Idempotency key: sending again with it is safe
     pub id: Option<RecordId>,
-    /// The notification rule whose command sends it, which it does not trigger again
-    #[serde(skip)]
-    pub rule: Option<Label>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
-
-/// The metadata key of [`Message::rule`]. A sender that could set it would hide mail from a rule.
-pub const RULE_KEY: &str = "poste_rule";
 
 /// The parts of a message that its verb sets.
 #[derive(Debug, Default)]
@@ -107,11 +101,6 @@ impl Message {
             Some(kind) => kind,
             None => heading.default_type.parse()?,
         };
-        let mut metadata = self.metadata;
-        if metadata.contains_key(RULE_KEY) {
-            return Err(Error::usage(format!("metadata {RULE_KEY} is reserved for Poste")));
-        }
-        metadata.extend(self.rule.map(|rule| (RULE_KEY.to_owned(), rule.to_string())));
         let header = Send {
             to: heading.to,
             kind,
@@ -134,7 +123,7 @@ impl Message {
             context: self.context,
             expect: self.expect,
             references: self.references,
-            metadata,
+            metadata: self.metadata,
             ..Content::default()
         };
         content.check_message().map_err(Error::usage)?;

@@ -9,7 +9,7 @@ use poste_core::vocabulary::Priority;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::draft::{Heading, Message, RULE_KEY, prefixed};
+use crate::draft::{Heading, Message, prefixed};
 use crate::explain::no_message;
 use crate::input::{self, Recipients};
 use crate::secret::Secrets;
@@ -53,9 +53,6 @@ impl Verb for Input {
             default_type: "message",
             ..Heading::default()
         };
-        let mut metadata = original.metadata;
-        // A copy is new mail to the rules.
-        metadata.remove(RULE_KEY);
         let message = Message {
             body,
             kind: Some(original.kind),
@@ -68,7 +65,7 @@ impl Verb for Input {
             context: original.context,
             expect: original.expect,
             references: original.references,
-            metadata,
+            metadata: original.metadata,
             id: self.id,
             secrets: self.secrets,
             ..Message::default()

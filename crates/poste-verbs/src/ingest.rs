@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use poste_core::fold::{Code, Effect, Verdict};
 use poste_core::log::{Artifact, ArtifactState, Author, Content, Intent, MessageNo, Position, Register, Send};
-use poste_core::text::{Label, Name, RecordId, TypeName};
+use poste_core::text::{Name, RecordId, TypeName};
 use poste_core::vocabulary::{AgentKind, Priority};
 use poste_core::{Address, Digest, Office, views};
 use schemars::JsonSchema;
@@ -35,9 +35,6 @@ pub struct Input {
     /// Store its files in the office; otherwise they are only named.
     #[serde(skip)]
     pub attach: bool,
-    /// The notification rule whose command passes it on, which it does not trigger again.
-    #[serde(skip)]
-    pub rule: Option<Label>,
     #[serde(skip)]
     pub secrets: Secrets,
 }
@@ -174,7 +171,6 @@ impl Input {
             priority: self.priority,
             payload: payload.clone(),
             metadata: metadata.clone(),
-            rule: self.rule.clone(),
             secrets: self.secrets,
             ..Message::default()
         };

@@ -10,7 +10,7 @@ use poste_core::limits;
 use poste_core::text::{Label, RecordId, TypeName};
 use poste_core::time::{When, parse_when};
 use poste_core::vocabulary::Priority;
-use poste_dispatch::notify::RULE_VARIABLE;
+use poste_dispatch::notify::{RULE_KEY, RULE_VARIABLE};
 use poste_verbs::Recipients;
 use poste_verbs::draft::{Message, parse_payload};
 use serde_json::value::RawValue;
@@ -95,9 +95,11 @@ fn key_value(text: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// The rule whose command this process belongs to.
-pub(crate) fn rule() -> Option<Label> {
-    std::env::var(RULE_VARIABLE).ok()?.parse().ok()
+/// Marks a message that the command of a rule sends, so that it does not trigger the same rule again.
+pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
+    if let Some(rule) = std::env::var(RULE_VARIABLE).ok().filter(|rule| rule.parse::<Label>().is_ok()) {
+        metadata.insert(RULE_KEY.to_owned(), rule);
+    }
 }
 
 impl MessageArgs {
@@ -109,8 +111,8 @@ impl MessageArgs {
                 return Err(CommandError::usage(format!("--meta {key} is given twice")));
             }
         }
+        note_rule(&mut metadata);
         Ok(Message {
-            rule: rule(),
             body: read_body(body)?,
             kind: self.kind,
             priority: self.priority,

@@ -3,9 +3,10 @@
 use poste_config::{OnRule, text_pattern};
 use poste_core::error::Error;
 use poste_core::views::{MailHeader, MessageView};
-use poste_verbs::draft::RULE_KEY;
 use regex::Regex;
 
+/// The metadata key that names the rule whose command sent a message.
+pub const RULE_KEY: &str = "poste_rule";
 /// The environment variable that names the rule to its command.
 pub const RULE_VARIABLE: &str = "POSTE_RULE";
 
