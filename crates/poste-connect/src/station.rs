@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use poste_core::Foreign;
 use poste_core::log::{Proof, Via};
 use poste_core::office::{Office, Place, Stop};
 use poste_core::store::clock::Clock;
@@ -83,7 +84,7 @@ impl Station {
 }
 
 fn no_office(cwd: &Path) -> Error {
-    Error::not_found(format!("no office in {} or any folder above it", cwd.display()))
+    Error::not_found(format!("no office in {} or any folder above it", Foreign::path(cwd)))
         .hint(poste_verbs::note!("make one: "[init]))
 }
 

@@ -4,30 +4,40 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::fold::Rejection;
+use crate::foreign::Foreign;
 use crate::log::Malformed;
 use crate::text::RecordId;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("there is no office at {0}")]
+    #[error("there is no office at {}", Foreign::path(.0))]
     NoOffice(PathBuf),
-    #[error("{0} is not an office")]
+    #[error("{} is not an office", Foreign::path(.0))]
     NotAnOffice(PathBuf),
-    #[error("{0} is not empty and is not an office")]
+    #[error("{} is not empty and is not an office", Foreign::path(.0))]
     NotEmpty(PathBuf),
-    #[error("creation of the office at {0} was interrupted")]
+    #[error("creation of the office at {} was interrupted", Foreign::path(.0))]
     Unfinished(PathBuf),
-    #[error("the database of the office at {path} is empty or missing, but there was mail in it: {sign}")]
+    #[error(
+        "the database of the office at {} is empty or missing, but there was mail in it: {sign}",
+        Foreign::path(path)
+    )]
     Emptied { path: PathBuf, sign: String },
-    #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
+    #[error(
+        "{} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted",
+        Foreign::path(path)
+    )]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
-    #[error("the office at {0} was deleted or replaced while it was open")]
+    #[error("the office at {} was deleted or replaced while it was open", Foreign::path(.0))]
     Replaced(PathBuf),
     #[error("the newest records are missing: record {stored} was stored, but the log ends at {end}")]
     Lost { stored: u64, end: u64 },
     #[error("this office needs a newer poste to {what} it: it requires version {needed}, this poste has {ours}")]
     NeedsUpgrade { what: &'static str, needed: u32, ours: u32 },
-    #[error("record {position} is of kind {kind} ({name}) version {version}, which this poste does not know")]
+    #[error(
+        "record {position} is of kind {kind} ({}) version {version}, which this poste does not know",
+        Foreign::name(name)
+    )]
     UnknownKind { position: u64, kind: u16, name: String, version: u16 },
     #[error("the office is busy: {holder} has held the write lock for more than {waited_ms} ms")]
     Busy { holder: String, waited_ms: u64 },
@@ -51,21 +61,21 @@ pub enum Error {
     /// archive or blob, a listing may not skip this: what else the database holds is unknown.
     #[error("the office is damaged: {0}")]
     DatabaseDamaged(String),
-    #[error("{path}: {message}")]
+    #[error("{}: {message}", Foreign::path(path))]
     Config { path: PathBuf, message: String },
-    #[error("{path}: {message}")]
+    #[error("{}: {message}", Foreign::path(path))]
     Snapshot { path: PathBuf, message: String },
-    #[error("{0} already exists")]
+    #[error("{} already exists", Foreign::path(.0))]
     Occupied(PathBuf),
-    #[error("{path}: {message}")]
-    Artifact { path: String, message: String },
+    #[error("{}: {fault}", Foreign::name(path))]
+    Artifact { path: String, fault: crate::store::artifact::FileFault },
     #[error("{} cannot be handed over", crate::text::count(.0.len(), "file"))]
     Artifacts(Vec<crate::store::artifact::FileProblem>),
     #[error("this looks like a secret: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Secrets(Vec<crate::secrets::Finding>),
-    #[error("the office at {0} is read-only here")]
+    #[error("the office at {} is read-only here", Foreign::path(.0))]
     ReadOnly(PathBuf),
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", Foreign::path(path))]
     Io { path: PathBuf, source: io::Error },
     #[error("database error: {0}")]
     Sqlite(rusqlite::Error),
@@ -74,7 +84,7 @@ pub enum Error {
 impl Error {
     pub fn io(path: &Path, source: io::Error) -> Self {
         if is_disk_full(&source) {
-            return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", path.display()) };
+            return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", Foreign::path(path)) };
         }
         Self::Io { path: path.to_owned(), source }
     }

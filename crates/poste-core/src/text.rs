@@ -30,6 +30,15 @@ struct Grammar {
     rest: fn(u8) -> bool,
     rule: &'static str,
     reserved: &'static [&'static str],
+    /// Reserved together with whatever follows a `-` or `_`.
+    reserved_stems: &'static [&'static str],
+}
+
+impl Grammar {
+    fn reserves(&self, text: &str) -> bool {
+        let stem = text.split(['-', '_']).next().unwrap_or_default();
+        self.reserved.contains(&text) || self.reserved_stems.contains(&stem)
+    }
 }
 
 fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
@@ -44,7 +53,7 @@ fn check(grammar: &Grammar, text: &str) -> Result<(), InvalidText> {
     if !(grammar.first)(*first) || !rest.iter().all(|byte| (grammar.rest)(*byte)) {
         return Err(refuse(grammar.rule.to_owned()));
     }
-    if grammar.reserved.contains(&text) {
+    if grammar.reserves(text) {
         return Err(refuse("the word is reserved".into()));
     }
     Ok(())
@@ -193,11 +202,22 @@ const NAME: Grammar = Grammar {
     first: lower_or_digit,
     rest: name_rest,
     rule: "use lower-case letters, digits, - and _, starting with a letter or digit",
-    reserved: &[POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside", "unproven"],
+    reserved: &[
+        // Addresses, and words of trust labels.
+        POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside", "unproven",
+        // Words that a reader of a transcript takes for somebody else.
+        "me", "self", "you", "tool", "function", "model", "admin", "root",
+    ],
+    reserved_stems: &["system", "user", "assistant", "developer"],
 };
-const CONTEXT_NAME: Grammar =
-    Grammar { what: "the context's name", bytes_max: limits::CONTEXT_NAME_BYTES_MAX, reserved: &[], ..NAME };
-const WORD: Grammar = Grammar { what: "the role or capability", reserved: &[], ..NAME };
+const CONTEXT_NAME: Grammar = Grammar {
+    what: "the context's name",
+    bytes_max: limits::CONTEXT_NAME_BYTES_MAX,
+    reserved: &[],
+    reserved_stems: &[],
+    ..NAME
+};
+const WORD: Grammar = Grammar { what: "the role or capability", reserved: &[], reserved_stems: &[], ..NAME };
 const TYPE_NAME: Grammar = Grammar {
     what: "the type",
     bytes_max: limits::NAME_BYTES_MAX,
@@ -205,6 +225,7 @@ const TYPE_NAME: Grammar = Grammar {
     rest: |byte| lower_or_digit(byte) || byte == b'_',
     rule: "use lower-case letters, digits and _, starting with a letter",
     reserved: &[],
+    reserved_stems: &[],
 };
 const TOPIC: Grammar = Grammar {
     what: "the topic",
@@ -213,6 +234,7 @@ const TOPIC: Grammar = Grammar {
     rest: topic_rest,
     rule: "use letters, digits, -, _ and ., starting with a letter or digit",
     reserved: &[],
+    reserved_stems: &[],
 };
 const LABEL: Grammar = Grammar {
     what: "the label",
@@ -221,6 +243,7 @@ const LABEL: Grammar = Grammar {
     rest: label_rest,
     rule: "use letters, digits, -, _, . and :, starting with a letter or digit",
     reserved: &[],
+    reserved_stems: &[],
 };
 const SESSION: Grammar = Grammar {
     what: "the session",
@@ -229,6 +252,7 @@ const SESSION: Grammar = Grammar {
     rest: printable,
     rule: "use printable ASCII without spaces",
     reserved: &[],
+    reserved_stems: &[],
 };
 const ID: Grammar = Grammar {
     what: "the id",
@@ -237,6 +261,7 @@ const ID: Grammar = Grammar {
     rest: |byte| printable(byte) || byte == b' ',
     rule: "use 1 to 128 printable ASCII characters",
     reserved: &[],
+    reserved_stems: &[],
 };
 
 checked_text!(

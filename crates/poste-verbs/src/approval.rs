@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::explain::allow_default;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +22,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "approval";
     const ACCESS: Access = Access::Reads;
-    const BY_HAND: &'static [&'static str] = &["wait"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("wait", Touch::CommandLine)];
     type Answer = ApprovalView;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<ApprovalView>> {

@@ -6,6 +6,7 @@ use poste_core::fold::Code;
 use poste_core::limits;
 use poste_core::log::Artifact;
 
+use crate::error::{EMPTY_FILE, MISSING_FILE};
 use crate::secret::Secrets;
 use crate::{Desk, Error, Result};
 
@@ -59,7 +60,7 @@ impl Named<'_> {
 
 /// Adds a hint to errors about missing or empty files, which may not be finished yet.
 pub fn suggest_later(error: Error) -> Error {
-    if error.message.ends_with("no such file") || error.message.ends_with("it is empty") {
+    if [Some(MISSING_FILE), Some(EMPTY_FILE)].contains(&error.code) {
         return error.hint(note!("if it is still being written, say so: " {artifact_later = "PATH"}));
     }
     error

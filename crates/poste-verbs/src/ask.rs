@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::approval::{check_default, find};
 use crate::draft::{Heading, Message};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Recipients, Result, Verb, input};
+use crate::{Access, Answered, Desk, Error, Recipients, Result, Touch, Verb, input};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +75,8 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "ask";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("artifacts", Touch::ReadsWorktree), ("attach", Touch::ReadsWorktree)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::draft::{Heading, Message};
 use crate::input::Fields;
 use crate::send::{Answer, send};
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 #[derive(Debug, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
@@ -28,6 +28,11 @@ impl<'de> Deserialize<'de> for Input {
 impl Verb for Input {
     const NAME: &'static str = "broadcast";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[
+        ("artifacts", Touch::ReadsWorktree),
+        ("attach", Touch::ReadsWorktree),
+        ("artifact_later", Touch::ReadsWorktree),
+    ];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

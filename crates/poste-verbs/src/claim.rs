@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Kind;
 use crate::explain::check_filters;
-use crate::{Access, Answered, Desk, Error, Mark, Note, Result, Verb, gates, input};
+use crate::{Access, Answered, Desk, Error, Mark, Note, Result, Touch, Verb, gates, input};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -73,7 +73,7 @@ impl Verb for Input {
     const NAME: &'static str = "claim";
     const ACCESS: Access = Access::Writes;
     const RUNS_COMMANDS: bool = true;
-    const BY_HAND: &'static [&'static str] = &["wait"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("wait", Touch::CommandLine), ("waits", Touch::CommandLine)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

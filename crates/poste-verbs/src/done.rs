@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::answer::Changed;
 use crate::artifacts::Named;
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb, input};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb, input};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +40,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "done";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("files", Touch::ReadsWorktree)];
     type Answer = Changed;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Changed>> {

@@ -132,9 +132,9 @@ impl Message {
     }
 }
 
-/// Parses a payload, and keeps the JSON as it was given.
-pub fn parse_payload(json: String) -> Result<Box<RawValue>> {
-    RawValue::from_string(json).map_err(|error| Error::usage(format!("payload is not valid JSON: {error}")))
+/// Parses JSON, and keeps it as it was given. Errors call it `what`: payload, data.
+pub fn parse_json(what: &str, json: String) -> Result<Box<RawValue>> {
+    RawValue::from_string(json).map_err(|error| Error::usage(format!("{what} is not valid JSON: {error}")))
 }
 
 /// Adds a prefix to a subject unless it is there, and cuts the subject to its maximum length.

@@ -5,6 +5,7 @@ use std::io;
 
 use poste_core::escape;
 use poste_core::fold::{Class, Code, Rejection};
+use poste_core::store::artifact::FileFault;
 use poste_core::text::InvalidText;
 use serde_json::{Map, Value, json};
 
@@ -83,6 +84,19 @@ pub struct Error {
     pub before: Option<Box<Before>>,
     /// The fault is the office's state, not the input: the same input may work later.
     pub is_office_fault: bool,
+}
+
+/// The code for a file that does not exist.
+pub const MISSING_FILE: &str = "missing_file";
+/// The code for a file with nothing in it.
+pub const EMPTY_FILE: &str = "empty_file";
+
+fn code_of(error: &poste_core::Error) -> Option<&'static str> {
+    match error {
+        poste_core::Error::Artifact { fault: FileFault::Missing, .. } => Some(MISSING_FILE),
+        poste_core::Error::Artifact { fault: FileFault::Empty, .. } => Some(EMPTY_FILE),
+        _ => None,
+    }
 }
 
 /// Writes and warnings of a verb that failed.
@@ -262,7 +276,8 @@ impl From<poste_core::Error> for Error {
         }
         let is_of_input =
             matches!(error, Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_));
-        Self { causes, hints: hint.into_iter().collect(), is_office_fault: !is_of_input, ..Self::new(kind, message) }
+        let (code, hints) = (code_of(&error), hint.into_iter().collect());
+        Self { code, causes, hints, is_office_fault: !is_of_input, ..Self::new(kind, message) }
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::draft::{Heading, Message};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Recipients, Result, Verb, input, mark, register};
+use crate::{Access, Answered, Desk, Error, Recipients, Result, Touch, Verb, input, mark, register};
 
 /// The default sender of messages from outside.
 pub const SPEAKER: &str = "ingest";
@@ -116,6 +116,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "ingest";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("attach", Touch::LiftsCheck)];
     type Answer = Answer;
 
     fn run(mut self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -107,6 +107,6 @@ pub use error::{Error, Kind};
 pub use explain::{check_filters, explain, no_message, unknown_agent};
 pub use input::{Recipients, past_moment};
 pub use note::Note;
-pub use verb::{Access, Spec, VERBS, Verb};
+pub use verb::{Access, Spec, Touch, VERBS, Verb};
 
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;

@@ -6,7 +6,8 @@ use std::fmt;
 use poste_core::Timestamp;
 use serde_json::{Map, Value};
 
-/// A line of text with verbs, fields and times in it.
+/// A line of text with verbs, fields and times in it. Words that Poste did not write stand in it as
+/// [`Foreign`](poste_core::Foreign).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Note(Vec<Part>);
 
@@ -149,6 +150,12 @@ impl fmt::Display for Note {
 impl From<String> for Note {
     fn from(text: String) -> Self {
         Self::default().text(text)
+    }
+}
+
+impl From<poste_core::Foreign<'_>> for Note {
+    fn from(words: poste_core::Foreign<'_>) -> Self {
+        Self::default().text(words.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::draft::{Heading, Message};
 use crate::input::Fields;
 use crate::send::{Answer, send};
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 #[derive(Debug, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
@@ -31,6 +31,11 @@ impl<'de> Deserialize<'de> for Input {
 impl Verb for Input {
     const NAME: &'static str = "publish";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[
+        ("artifacts", Touch::ReadsWorktree),
+        ("attach", Touch::ReadsWorktree),
+        ("artifact_later", Touch::ReadsWorktree),
+    ];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -10,7 +10,7 @@ use poste_core::vocabulary::AgentKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +68,8 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "register";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("worktree", Touch::ReadsFiles), ("kind", Touch::SpeaksAsPerson)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

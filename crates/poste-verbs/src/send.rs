@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::draft::{Heading, Message};
 use crate::input::{Fields, Recipients};
-use crate::{Access, Answered, Desk, Error, Note, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Note, Result, Touch, Verb};
 
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
@@ -78,6 +78,11 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "send";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[
+        ("artifacts", Touch::ReadsWorktree),
+        ("attach", Touch::ReadsWorktree),
+        ("artifact_later", Touch::ReadsWorktree),
+    ];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -6,7 +6,7 @@ use poste_core::{Digest, Position, backup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +38,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "snapshot";
     const ACCESS: Access = Access::Administers;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("folder", Touch::WritesFiles)];
     const ACTS_OUTSIDE: bool = true;
     type Answer = Answer;
 

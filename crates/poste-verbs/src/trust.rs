@@ -6,7 +6,7 @@ use poste_core::{Digest, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Answered, Desk, Error, Result, Verb, person};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb, person};
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +64,8 @@ impl Answer {
 impl Verb for Input {
     const NAME: &'static str = "trust";
     const ACCESS: Access = Access::Administers;
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("yes", Touch::SpeaksAsPerson), ("seen", Touch::SpeaksAsPerson), ("revoke", Touch::SpeaksAsPerson)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -18,13 +18,40 @@ pub trait Verb: DeserializeOwned + JsonSchema {
     /// It changes things outside the office: it writes a folder that the caller names, or starts or stops agents'
     /// programs.
     const ACTS_OUTSIDE: bool = false;
-    /// Fields that JSON cannot set and that are not in the schema: they lift a check, run something, or belong to the
-    /// command line.
-    const BY_HAND: &'static [&'static str] = &[];
+    /// The fields of its input that touch more than the office's records, and those of the command line alone. A test
+    /// fails for a field that sounds or is typed as if it did, and is not listed.
+    const TOUCHES: &'static [(&'static str, Touch)] = &[];
     type Answer: Serialize + JsonSchema;
 
     /// Call it through [`Desk::call`], which prepares the office for it.
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Self::Answer>>;
+}
+
+/// What a field of an input touches beyond the office's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing, whatever its name says.
+    Nothing,
+    /// Files of the caller's worktree, through [`Caller::files`](crate::Caller::files).
+    ReadsWorktree,
+    /// Files anywhere.
+    ReadsFiles,
+    WritesFiles,
+    /// It holds a command, or makes one run that no person has trusted.
+    RunsCommand,
+    /// It lets something pass that is otherwise refused.
+    LiftsCheck,
+    /// It does what only a person may do.
+    SpeaksAsPerson,
+    /// How the command line calls the verb, for example that it waits.
+    CommandLine,
+}
+
+impl Touch {
+    /// Whether JSON may set the field, and so a model. No field of another kind is in a schema.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Nothing | Self::ReadsWorktree)
+    }
 }
 
 /// What a verb may do to the office. What it does elsewhere is in [`Verb::RUNS_COMMANDS`] and [`Verb::ACTS_OUTSIDE`].
@@ -48,8 +75,8 @@ pub struct Spec {
     pub runs_commands: bool,
     /// It acts outside the office, as [`Verb::ACTS_OUTSIDE`] says.
     pub acts_outside: bool,
-    /// Fields that only the command line has.
-    pub by_hand: &'static [&'static str],
+    /// What the fields of its input touch, as [`Verb::TOUCHES`] says.
+    pub touches: &'static [(&'static str, Touch)],
     /// The JSON Schema of its input: a field with a default may be left out.
     pub input: fn() -> Schema,
     /// The JSON Schema of its answer: a field that is always there is required, also when it may be null.
@@ -71,7 +98,7 @@ impl Spec {
             access: V::ACCESS,
             runs_commands: V::RUNS_COMMANDS,
             acts_outside: V::ACTS_OUTSIDE,
-            by_hand: V::BY_HAND,
+            touches: V::TOUCHES,
             input: input_schema::<V>,
             answer: verb_answer_schema::<V>,
             call: call_json::<V>,
@@ -80,7 +107,12 @@ impl Spec {
 
     /// Whether its input has a field of this name, perhaps only at the command line.
     pub fn has_field(&self, field: &str) -> bool {
-        self.by_hand.contains(&field) || has_property(&(self.input)(), field)
+        self.touch_of(field).is_some() || has_property(&(self.input)(), field)
+    }
+
+    /// What a field touches, if it is declared to touch anything.
+    pub fn touch_of(&self, field: &str) -> Option<Touch> {
+        self.touches.iter().find(|(name, _)| *name == field).map(|(_, touch)| *touch)
     }
 }
 

@@ -10,9 +10,8 @@ use poste_core::limits;
 use poste_core::text::{Label, RecordId, TypeName};
 use poste_core::time::{When, parse_when};
 use poste_core::vocabulary::Priority;
-use poste_dispatch::notify::{RULE_KEY, RULE_VARIABLE};
 use poste_verbs::Recipients;
-use poste_verbs::draft::{Message, parse_payload};
+use poste_verbs::draft::{Message, parse_json};
 use serde_json::value::RawValue;
 
 use crate::Result;
@@ -95,13 +94,6 @@ fn key_value(text: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// Marks a message that the command of a rule sends, so that it does not trigger the same rule again.
-pub(crate) fn note_rule(metadata: &mut BTreeMap<String, String>) {
-    if let Some(rule) = std::env::var(RULE_VARIABLE).ok().filter(|rule| rule.parse::<Label>().is_ok()) {
-        metadata.insert(RULE_KEY.to_owned(), rule);
-    }
-}
-
 impl MessageArgs {
     /// Builds the message, reading the body from stdin and the payload from a file if asked to.
     pub(crate) fn into_message(self, cx: &Cx, body: Option<String>) -> Result<Message> {
@@ -111,7 +103,6 @@ impl MessageArgs {
                 return Err(CommandError::usage(format!("--meta {key} is given twice")));
             }
         }
-        note_rule(&mut metadata);
         Ok(Message {
             body: read_body(body)?,
             kind: self.kind,
@@ -170,6 +161,11 @@ fn read_limited(source: &mut dyn Read, what: &str) -> Result<Vec<u8>> {
 }
 
 pub(crate) fn read_payload(text: &str) -> Result<Box<RawValue>> {
+    read_json("payload", text)
+}
+
+/// JSON as it was typed, or from the file that `@FILE` names. Errors call it `what`.
+pub(crate) fn read_json(what: &str, text: &str) -> Result<Box<RawValue>> {
     let json = match text.strip_prefix('@') {
         None => text.to_owned(),
         Some(path) => {
@@ -179,7 +175,7 @@ pub(crate) fn read_payload(text: &str) -> Result<Box<RawValue>> {
                 .map_err(|_| CommandError::usage(format!("{path} is not valid UTF-8")))?
         }
     };
-    Ok(parse_payload(json)?)
+    Ok(parse_json(what, json)?)
 }
 
 /// Parses one or several recipients, separated by commas.

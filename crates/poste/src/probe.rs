@@ -55,7 +55,8 @@ pub fn recipients(text: &str) -> Result<Vec<Address>, [String; 2]> {
 }
 
 pub fn payload(json: &str) -> Result<Content, [String; 2]> {
-    let payload = Some(poste_verbs::draft::parse_payload(json.to_owned()).map_err(|error| printed(&error.into()))?);
+    let payload =
+        Some(poste_verbs::draft::parse_json("payload", json.to_owned()).map_err(|error| printed(&error.into()))?);
     Ok(Content { subject: "payload".to_owned(), payload, ..Content::default() })
 }
 

@@ -1,9 +1,10 @@
 //! Binds a session to its agent, by what the program and its environment say.
 
 use std::env;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use poste_core::store::processes;
 use poste_core::store::{discover, host_name};
@@ -29,7 +30,7 @@ pub(super) fn bind(open: &mut Opened, call: &Call) -> Result<Binding> {
             process: program_process(call).map(processes::written_down),
             host: host_name(),
             program: call.program.word().to_owned(),
-            worktree: folder(call),
+            worktree: folder_of(call).and_then(|folder| folder.into_os_string().into_string().ok()),
         },
         above: processes::above(),
         is_beside: &|id| call.program.has_many_conversations() && has_hooks(id),
@@ -47,9 +48,9 @@ fn program_process(call: &Call) -> Option<u32> {
     said.or_else(processes::who_started)
 }
 
-fn folder(call: &Call) -> Option<String> {
+fn folder_of(call: &Call) -> Option<PathBuf> {
     let cwd = call.event.cwd.clone().or_else(|| env::current_dir().ok())?;
-    discover::git_top(&cwd).unwrap_or(cwd).into_os_string().into_string().ok()
+    Some(discover::git_top(&cwd).unwrap_or(cwd))
 }
 
 /// The ways to reach the session, from its environment.
@@ -68,15 +69,37 @@ pub(super) fn reach(call: &Call) -> Reach {
     }
 }
 
-/// Claude Code reads this file before each shell command, so that the agent's commands act as this session.
-pub(super) fn tell_shell(agent: &Name, session: &Session) {
+/// Claude Code reads this file before each shell command, so that the agent's commands act as this session. The variable
+/// may come from anybody who can set one, so only a file where Claude Code keeps such files is written.
+pub(super) fn tell_shell(call: &Call, agent: &Name, session: &Session) {
     let Some(path) = env::var_os("CLAUDE_ENV_FILE").filter(|path| !path.is_empty()) else { return };
     let line =
         format!("export POSTE_AGENT={} POSTE_SESSION={}\n", shell::word(agent.as_str()), shell::word(session.as_str()));
-    if fs::read_to_string(&path).is_ok_and(|text| text.contains(&line)) {
-        return;
-    }
     // Without it the shell's commands need --as; nothing else is lost.
-    let file = OpenOptions::new().append(true).create(true).open(path);
-    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    let Ok(mut file) = session_file(call, Path::new(&path)) else { return };
+    let mut text = String::new();
+    if file.read_to_string(&mut text).is_ok() && !text.contains(&line) {
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
+/// Opens `session-env/ID/NAME` outside the project: a regular file of this user that has no other name, in folders that
+/// not everybody can write.
+fn session_file(call: &Call, path: &Path) -> io::Result<File> {
+    let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let is_own = |found: &Metadata| found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o002 == 0;
+    let name = path.file_name().ok_or_else(refused)?;
+    let folder = path.parent().ok_or_else(refused)?.canonicalize()?;
+    let above = folder.parent().filter(|above| above.ends_with("session-env")).ok_or_else(refused)?;
+    let projects = [folder_of(call), call.office.parent().map(Path::to_owned)];
+    let is_in = |project: &PathBuf| project.canonicalize().is_ok_and(|project| folder.starts_with(project));
+    if projects.iter().flatten().any(is_in) || !is_own(&fs::metadata(above)?) || !is_own(&fs::metadata(&folder)?) {
+        return Err(refused());
+    }
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.bits() as i32);
+    let file = options.open(folder.join(name))?;
+    let found = file.metadata()?;
+    if found.is_file() && found.nlink() == 1 && is_own(&found) { Ok(file) } else { Err(refused()) }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use poste_core::escape;
+use poste_core::{Foreign, escape};
 use poste_verbs::{Error, Kind};
 
 use super::serve::Call;
@@ -23,7 +23,7 @@ pub(super) fn tell(call: &Call, error: &Error, hint: Option<&str>) {
         "Poste: this session cannot use the mail of this project: {}{hint}. The office is {}. \
          To find out why: poste doctor. This is said once.",
         escape::line(&error.message),
-        escape::line(&call.office.display().to_string())
+        Foreign::path(&call.office)
     );
     let _ = call.say(&Reply::Context(text));
 }

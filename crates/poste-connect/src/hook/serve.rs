@@ -194,7 +194,7 @@ impl Call {
         match self.moment {
             Moment::SessionStart => {
                 let text = start::text(&open.office, self, binding, bound, &mut live.told)?;
-                bind::tell_shell(&agent.name, &binding.session);
+                bind::tell_shell(self, &agent.name, &binding.session);
                 self.say(&Reply::Context(text))?;
             }
             Moment::Prompt | Moment::Tool => {

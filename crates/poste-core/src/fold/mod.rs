@@ -46,6 +46,7 @@ pub use policy::check_ranges as check_policy;
 
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::limits;
 use crate::log::{
     Barrier, Clock, Envelope, Intent, Malformed, MalformedRecord, MessageNo, OFFICE_IDS, Position, Proof, Record,
@@ -382,7 +383,7 @@ fn understand(
         Ok(None) => {
             return Ok(Err(Rejection {
                 code: Code::UnknownKind,
-                reason: format!("kind {} ({}) is from a newer poste", envelope.kind, envelope.name),
+                reason: format!("kind {} ({}) is from a newer poste", envelope.kind, Foreign::name(&*envelope.name)),
             }));
         }
         Err(malformed) => {

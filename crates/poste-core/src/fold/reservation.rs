@@ -4,6 +4,7 @@ use super::outcome::{Code, Effect, Reserved, Stop, refuse};
 use super::{Context, Rule, active_agent, message, speaker};
 use crate::address::Address;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::limits;
 use crate::log::{Position, Prolong, ReservationNo, Reserve, Send, Unreserve};
 use crate::pattern::{Effort, Pattern};
@@ -115,8 +116,12 @@ fn explain(conflicts: &[Conflict]) -> String {
         .take(NAMED_MAX)
         .map(|Conflict { wanted, held }| {
             let how = if held.shared { "shares" } else { "holds" };
-            let which = if held.pattern == *wanted { String::new() } else { format!(", which overlaps {wanted}") };
-            format!("{} {how} {} until {}{which}", held.agent, held.pattern, held.until)
+            let name = |pattern: &Pattern| Foreign::name(pattern.as_str()).to_string();
+            let which = match held.pattern == *wanted {
+                true => String::new(),
+                false => format!(", which overlaps {}", name(wanted)),
+            };
+            format!("{} {how} {} until {}{which}", held.agent, name(&held.pattern), held.until)
         })
         .collect();
     if conflicts.len() > NAMED_MAX {
@@ -210,7 +215,9 @@ fn named(tables: &Tables<'_>, agent: &Name, patterns: &[Pattern]) -> Result<Vec<
     let mut found = Vec::with_capacity(patterns.len());
     for pattern in distinct(patterns) {
         let held = tables.reservation_of(agent, &pattern)?;
-        found.push(held.ok_or_else(|| refuse(Code::NotReserved, format!("{agent} has not reserved {pattern}")))?);
+        found.push(held.ok_or_else(|| {
+            refuse(Code::NotReserved, format!("{agent} has not reserved {}", Foreign::name(pattern.as_str())))
+        })?);
     }
     Ok(found)
 }

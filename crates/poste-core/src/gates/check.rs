@@ -304,7 +304,7 @@ fn filled(word: &str, values: &[String; 3]) -> String {
 
 fn reason(error: &Error) -> String {
     match error {
-        Error::Artifact { message, .. } => message.clone(),
+        Error::Artifact { fault, .. } => fault.to_string(),
         other => other.to_string(),
     }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::foreign::Foreign;
 use crate::log::{Content, GateResult, GateVerdict, MessageNo, Position};
 use crate::secrets;
 use crate::text::Label;
@@ -56,12 +57,12 @@ impl CheckReport {
         let lines = self.output.as_deref().unwrap_or_default().lines();
         let Some(last) = lines.rev().map(str::trim).find(|line| !line.is_empty()) else { return String::new() };
         let cut: String = last.chars().take(CHARS_MAX).collect();
-        format!(" ({cut}{})", if cut.len() < last.len() { "…" } else { "" })
+        format!(" ({})", Foreign::words(if cut.len() < last.len() { format!("{cut}…") } else { cut }))
     }
 
     /// The check as one line.
     pub fn text(&self) -> String {
-        let of = self.artifact.as_ref().map(|artifact| format!(" of {artifact}")).unwrap_or_default();
+        let of = self.artifact.as_ref().map(|artifact| format!(" of {}", Foreign::name(artifact))).unwrap_or_default();
         match &self.reason {
             None => format!("{}{of}", self.check),
             Some(reason) => format!("{}{of}: {reason}", self.check),

@@ -159,7 +159,7 @@ fn changes(out: &mut String, changed: &[FileProblem]) {
     }
     out.push_str("\n### Changed since the handoff\n\nThe copies in the package are unchanged.\n\n");
     for file in changed {
-        let _ = writeln!(out, "- {}: {}", code(&file.path), one_line(&file.what));
+        let _ = writeln!(out, "- {}: {}", code(&file.path), one_line(&file.what.to_string()));
     }
 }
 

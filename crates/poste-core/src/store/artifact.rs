@@ -14,12 +14,13 @@ use super::blobs::{Blobs, Stored};
 use super::path_text;
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 use crate::secrets::{Finding, find_in_file};
 
 pub use files::Files;
-pub use gather::{FileProblem, Listed, damaged_copies};
+pub use gather::{FileFault, FileProblem, Listed, damaged_copies};
 pub use repository::Repository;
 
 /// An open folder. Everything below it is reached through its handle, and no link leads out of it.
@@ -146,12 +147,12 @@ impl Worktree {
     }
 
     fn outside(&self, path: &Path) -> Error {
-        refused(path, format!("it is outside the worktree {}", self.root.display()))
+        refused(path, format!("it is outside the worktree {}", Foreign::path(&self.root)))
     }
 
     fn open_file(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
         match self.open_any(path, relative)? {
-            (_, meta) if meta.len() == 0 => Err(refused(path, EMPTY.to_owned())),
+            (_, meta) if meta.len() == 0 => Err(refused(path, FileFault::Empty)),
             opened => Ok(opened),
         }
     }
@@ -238,18 +239,16 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-const EMPTY: &str = "it is empty";
-
-fn reason(error: &io::Error) -> String {
+fn reason(error: &io::Error) -> FileFault {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "it cannot be read, or it leads out of the worktree".to_owned(),
-        _ => error.to_string(),
+        io::ErrorKind::NotFound => FileFault::Missing,
+        io::ErrorKind::PermissionDenied => "it cannot be read, or it leads out of the worktree".into(),
+        _ => error.to_string().into(),
     }
 }
 
-fn refused(path: &Path, message: String) -> Error {
-    Error::Artifact { path: path.display().to_string(), message }
+fn refused(path: &Path, fault: impl Into<FileFault>) -> Error {
+    Error::Artifact { path: path.display().to_string(), fault: fault.into() }
 }
 
 fn hash(file: &mut File) -> io::Result<Stored> {

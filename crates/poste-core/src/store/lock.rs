@@ -175,7 +175,7 @@ impl WriteLock {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         match text.trim() {
             "" => "another process".to_owned(),
-            holder => holder.to_owned(),
+            holder => crate::Foreign::words(holder).to_string(),
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn export(
     blobs: &Blobs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let refused = |message: &str| Error::Artifact { path: into.display().to_string(), message: message.to_owned() };
+    let refused = |message: &str| Error::Artifact { path: into.display().to_string(), fault: message.into() };
     let name = into.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| refused("a package needs a folder name, in UTF-8"))?;
     let parent = folder::parent(into);
@@ -63,7 +63,7 @@ fn copy_files(
             progress(Progress { what: "copying files", done, of });
         };
         if let Err(what) = copy_file(&top, artifact, blobs, &mut made, moved)? {
-            problems.push(FileProblem { path: artifact.path.clone(), what: what.to_owned() });
+            problems.push(FileProblem { path: artifact.path.clone(), what: what.into() });
         }
     }
     if !problems.is_empty() {

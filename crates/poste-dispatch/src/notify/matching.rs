@@ -5,11 +5,6 @@ use poste_core::error::Error;
 use poste_core::views::{MailHeader, MessageView};
 use regex::Regex;
 
-/// The metadata key that names the rule whose command sent a message.
-pub const RULE_KEY: &str = "poste_rule";
-/// The environment variable that names the rule to its command.
-pub const RULE_VARIABLE: &str = "POSTE_RULE";
-
 /// A rule with its compiled pattern.
 #[derive(Debug)]
 pub struct Matcher {
@@ -39,8 +34,6 @@ impl Matcher {
 
     /// Redacted content does not match any text.
     pub fn fits_text(&self, message: &MessageView) -> bool {
-        // A message from its own command would make it run again, for ever.
-        let is_own = message.metadata.get(RULE_KEY).is_some_and(|rule| rule == self.rule.name.as_str());
-        !is_own && self.text.as_ref().is_none_or(|text| text.is_match(&message.subject) || text.is_match(&message.body))
+        self.text.as_ref().is_none_or(|text| text.is_match(&message.subject) || text.is_match(&message.body))
     }
 }

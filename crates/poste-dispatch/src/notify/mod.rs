@@ -18,6 +18,5 @@ mod watcher;
 
 pub(crate) use channels::{MESSAGE_TYPE, OFFICE_HEADER};
 pub use commands::Retried;
-pub use matching::{RULE_KEY, RULE_VARIABLE};
 pub use secret::{read_key, unusable as unusable_secret};
 pub use watcher::{Line, WatchOptions, Watcher, What, begin_rules, catch_up};

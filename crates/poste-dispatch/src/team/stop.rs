@@ -14,7 +14,7 @@ use poste_core::store::tables::{Delivery, State as DeliveryState};
 use poste_core::text::{Name, RecordId, Session};
 use poste_core::views::{self, RunView};
 use poste_core::{Address, Error};
-use poste_verbs::draft::{Message, parse_payload};
+use poste_verbs::draft::{Message, parse_json};
 use poste_verbs::secret::Secrets;
 use poste_verbs::{Caller, Desk, Result, Verb, note, release, reply, send};
 use rustix::process::{Pid, Signal, kill_process};
@@ -153,7 +153,7 @@ impl Stop {
         let message = Message {
             kind: Some("shutdown_request".parse()?),
             body: body.into(),
-            payload: Some(parse_payload(payload.to_string())?),
+            payload: Some(parse_json("payload", payload.to_string())?),
             id: Some(self.id.then(format_args!("ask-{agent}"))),
             secrets: self.secrets,
             ..Message::default()
@@ -400,7 +400,7 @@ fn answer(desk: &mut Desk<'_>, one: &Stopping, request: MessageNo, stopped: &Sto
     let message = Message {
         kind: Some("shutdown_response".parse()?),
         body: text.into_bytes(),
-        payload: Some(parse_payload(payload.to_string())?),
+        payload: Some(parse_json("payload", payload.to_string())?),
         ..Message::default()
     };
     let subject = Some(format!("{name} is stopped"));

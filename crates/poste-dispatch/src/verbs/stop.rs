@@ -1,5 +1,6 @@
 //! Stops a run: its program is ended, and its messages become pending again.
 
+use poste_core::Foreign;
 use poste_core::log::MessageNo;
 use poste_core::store::processes::Presence;
 use poste_core::text::{Name, Session};
@@ -42,7 +43,11 @@ impl Verb for Input {
             (Presence::Running, Some(held)) => pidfd_send_signal(held, Signal::TERM)
                 .map_err(|error| Error::refused(format!("could not signal its supervisor: {error}")))?,
             (Presence::Unknown, _) => {
-                return Err(Error::refused(format!("run {} is on {}: stop it there", run.run, run.host)));
+                return Err(Error::refused(format!(
+                    "run {} is on {}: stop it there",
+                    run.run,
+                    Foreign::name(&*run.host)
+                )));
             }
             _ => {
                 return Err(Error::refused(format!("the supervisor of run {} has died", run.run))

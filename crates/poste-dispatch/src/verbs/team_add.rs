@@ -4,7 +4,7 @@ use poste_config::{Mode, NewAgent, Preset};
 use poste_core::gates::Source;
 use poste_core::text::{Name, Word};
 use poste_core::vocabulary::AgentKind;
-use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, register, unknown_agent};
+use poste_verbs::{Access, Answered, Desk, Error, Result, Touch, Verb, note, register, unknown_agent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,13 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "team add";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["preset"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[
+        ("prompt", Touch::RunsCommand),
+        ("preset", Touch::RunsCommand),
+        ("mode", Touch::RunsCommand),
+        ("worktree", Touch::WritesFiles),
+        ("command", Touch::RunsCommand),
+    ];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use poste_core::Foreign;
 use poste_core::text::{Name, Session};
 use poste_core::views;
 use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
@@ -52,8 +53,11 @@ impl Verb for Input {
         let view = views::run(store, &run)?.filter(|view| view.agent == *name);
         let view = view.ok_or_else(|| Error::not_found(format!("{name} has no run {run}")))?;
         if !RunFolder::of(desk.office.path()?, &run).is_there() {
-            return Err(Error::not_found(format!("the files of run {run} were deleted, or are on {}", view.host))
-                .hint(note!("its last output is in the log: "[log show])));
+            return Err(Error::not_found(format!(
+                "the files of run {run} were deleted, or are on {}",
+                Foreign::name(&*view.host)
+            ))
+            .hint(note!("its last output is in the log: "[log show])));
         }
         let text = match Output::of(desk.office, &run)?.text() {
             Err(none) if none.kind() == io::ErrorKind::NotFound => String::new(),

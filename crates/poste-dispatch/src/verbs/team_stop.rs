@@ -5,7 +5,7 @@ use std::time::Duration;
 use poste_core::limits;
 use poste_core::text::{Name, RecordId};
 use poste_verbs::secret::Secrets;
-use poste_verbs::{Access, Answered, Desk, Error, Result, Verb, note, unknown_agent};
+use poste_verbs::{Access, Answered, Desk, Error, Result, Touch, Verb, note, unknown_agent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "team stop";
     const ACCESS: Access = Access::Writes;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("force", Touch::Nothing)];
     const ACTS_OUTSIDE: bool = true;
     type Answer = Answer;
 

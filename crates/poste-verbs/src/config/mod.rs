@@ -5,6 +5,7 @@ pub mod set;
 pub mod show;
 
 use poste_config::{FILE, LocalFile, Standing};
+use poste_core::Foreign;
 
 use crate::{Desk, Result};
 
@@ -25,7 +26,11 @@ pub(crate) fn say_standing(desk: &mut Desk<'_>, standing: Standing) -> Result {
         Standing::Overruled => {
             let policy = poste_config::settings(desk.office.store(), None, &LocalFile::default())?;
             let host = policy.host.as_deref().unwrap_or("another machine");
-            desk.say(format!("policy {} of {host} is newer than this machine's {FILE}", policy.version));
+            desk.say(format!(
+                "policy {} of {} is newer than this machine's {FILE}",
+                policy.version,
+                Foreign::name(host)
+            ));
         }
     }
     Ok(())

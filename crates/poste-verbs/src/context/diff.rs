@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{follow_mirror, view};
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +44,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "context diff";
     const ACCESS: Access = Access::Reads;
-    const BY_HAND: &'static [&'static str] = &["versions"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("versions", Touch::CommandLine)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

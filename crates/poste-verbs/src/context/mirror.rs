@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{drop_edit, take_over, unknown};
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +29,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "context mirror";
     const ACCESS: Access = Access::Reads;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("force", Touch::Nothing)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

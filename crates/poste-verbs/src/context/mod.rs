@@ -14,6 +14,7 @@ pub mod since;
 mod store;
 pub mod unlock;
 
+use poste_core::Foreign;
 use poste_core::fold::{Code, Effect, Outcome, Versioned};
 use poste_core::log::{Content, Document, Lines, Position, Proposal};
 use poste_core::office::Office;
@@ -118,7 +119,7 @@ fn follow_repeat(desk: &mut Desk<'_>, answer: &VersionAnswer) {
 
 /// The warning for a mirror that was edited by hand, and what to do about it.
 pub fn edited(name: &ContextName, path: &str) -> (Note, [Note; 2]) {
-    let warning = format!("{path} was edited by hand and no longer follows the log");
+    let warning = format!("{} was edited by hand and no longer follows the log", Foreign::name(path));
     (warning.into(), [take_over(name, path), drop_edit(name)])
 }
 
@@ -140,15 +141,20 @@ fn read_mark(desk: &Desk<'_>, reader: Option<&Name>, name: &ContextName, version
 /// A line about a version, for an agent whose change is based on an older one.
 pub fn version_line(version: &VersionView) -> String {
     let VersionView { version: number, by, what, added, removed, .. } = version;
-    format!("version {number}, {what} by {by} (+{added} −{removed}): {}", summary(version))
+    let summary = summary_as(version, |words| Foreign::words(words).to_string());
+    format!("version {number}, {what} by {by} (+{added} −{removed}): {summary}")
 }
 
-/// The summary of a version.
+/// The summary of a version, for a table.
 pub fn summary(version: &VersionView) -> String {
-    let text = if version.redacted { "(redacted)" } else { version.summary.as_str() };
+    summary_as(version, ToOwned::to_owned)
+}
+
+fn summary_as(version: &VersionView, written: impl Fn(&str) -> String) -> String {
+    let text = if version.redacted { "(redacted)".to_owned() } else { written(&version.summary) };
     match version.agreement {
         Some(number) => format!("{text} (agreed in #{number})"),
-        None => text.to_owned(),
+        None => text,
     }
 }
 

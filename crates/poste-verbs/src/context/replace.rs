@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Change, EditAnswer, Replacement, follow_mirror, follow_repeat, store, view};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Kind, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Kind, Result, Touch, Verb};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +41,8 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "context replace";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["file"];
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("file", Touch::ReadsFiles), ("from_mirror", Touch::CommandLine)];
     type Answer = EditAnswer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<EditAnswer>> {

@@ -1,5 +1,6 @@
 //! Replaces the content of a context. A change based on an old version is refused, or merged and retried.
 
+use poste_core::Foreign;
 use poste_core::document;
 use poste_core::fold::Code;
 use poste_core::log::{ContextReplace, Document, Intent, Lines, MessageNo, context_mail};
@@ -150,7 +151,7 @@ fn merged(
             let message = format!("{}: both changed the same lines", stale.message);
             Err(Error::conflict(message)
                 .code(Code::StaleVersion.word())
-                .cause(conflict(&marked))
+                .cause(format!("the first of them:{}", Foreign::lines(conflict(&marked))))
                 .partial(&json!({ MARKED: marked, "version": newest.version })))
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::draft::said;
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "context unlock";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["force"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("force", Touch::Nothing)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use poste_core::Foreign;
 use poste_core::handoff::{HandoffAnswer, Package};
 use poste_core::log::{Intent, MessageNo, Position};
 use poste_core::store::artifact::{FileProblem, damaged_copies};
@@ -13,9 +14,9 @@ use serde::Deserialize;
 
 use super::verify::take_anyway;
 use super::{Decided, answer_mail, find, verify};
-use crate::draft::{one_line, prefixed, said};
+use crate::draft::{prefixed, said};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +76,8 @@ pub enum All {
 impl Verb for Input {
     const NAME: &'static str = "handoff accept";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["verify", "override"];
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("verify", Touch::RunsCommand), ("override", Touch::LiftsCheck), ("overridden", Touch::LiftsCheck)];
     const RUNS_COMMANDS: bool = true;
     type Answer = Decided;
 
@@ -197,9 +199,10 @@ fn changed_files(desk: &mut Desk<'_>, view: &HandoffView, strict: bool) -> Resul
     let Some(root) = view.worktree.as_deref().filter(|_| !view.artifacts.is_empty()) else { return Ok(Vec::new()) };
     let Some(tree) = desk.caller.files.folder(Path::new(root)) else {
         desk.say(format!(
-            "only the copies were checked: the folder of {} is not available here ({root}); \
+            "only the copies were checked: the folder of {} is not available here ({}); \
              to compare its files, accept in a worktree of that repository",
-            view.from
+            view.from,
+            Foreign::name(root)
         ));
         return Ok(Vec::new());
     };
@@ -234,7 +237,8 @@ fn marks(checks: &[Check], package: &Package) -> Result<Vec<u32>> {
 
 fn check_marks(view: &HandoffView, package: &Package, checked: &[u32], overridden: Option<&str>) -> Result {
     let open = (1..).zip(&package.checks).filter(|(number, _)| !checked.contains(number));
-    let open: Vec<String> = open.map(|(number, check)| format!("{number}. {}", one_line(check))).collect();
+    let open: Vec<String> =
+        open.map(|(number, check)| format!("check {number}: {}", Foreign::words(check.trim_end()))).collect();
     if open.is_empty() || overridden.is_some() {
         return Ok(());
     }

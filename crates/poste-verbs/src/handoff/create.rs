@@ -7,6 +7,7 @@ use poste_core::fold::Effect;
 use poste_core::handoff::{ContextLink, Package, VerifyCommand};
 use poste_core::limits::{self, HOUR_MS};
 use poste_core::log::{Artifact, HandoffCreate, Intent, MessageNo, Position, Send};
+use poste_core::store::artifact::FileFault;
 use poste_core::text::{ContextName, Label, RecordId, count, quoted};
 use poste_core::time::When;
 use poste_core::views;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::find;
 use crate::draft::{prefixed, said};
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Kind, Result, Verb, context, input};
+use crate::{Access, Answered, Desk, Error, Kind, Result, Touch, Verb, context, input};
 
 /// The default deadline for an answer.
 const RESPOND_BY_DEFAULT: When = When::InMs(24 * HOUR_MS);
@@ -112,7 +113,12 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "handoff create";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["verify", "verify_shell"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[
+        ("artifacts", Touch::ReadsWorktree),
+        ("allow_empty", Touch::Nothing),
+        ("verify", Touch::RunsCommand),
+        ("verify_shell", Touch::RunsCommand),
+    ];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
@@ -272,7 +278,7 @@ fn gather(desk: &mut Desk<'_>, input: &Input) -> Result<(Option<String>, Vec<Art
 
 fn suggest_empty(error: poste_core::Error) -> Error {
     let is_empty = match &error {
-        poste_core::Error::Artifacts(problems) => problems.iter().any(|problem| problem.what == "it is empty"),
+        poste_core::Error::Artifacts(problems) => problems.iter().any(|problem| problem.what == FileFault::Empty),
         _ => false,
     };
     let error = Error::from(error);

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::find;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,7 @@ impl Verb for Input {
     const NAME: &'static str = "handoff export";
     const ACCESS: Access = Access::Reads;
     const ACTS_OUTSIDE: bool = true;
-    const BY_HAND: &'static [&'static str] = &["folder"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("folder", Touch::WritesFiles)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use poste_core::Foreign;
 use poste_core::gates::{CheckReport, GateReport};
 use poste_core::handoff::{Package, RunResult, VerifyCommand};
 use poste_core::log::MessageNo;
@@ -34,7 +35,7 @@ pub(super) fn commands(
     let tree = desk.worktree()?;
     let mut results = Vec::new();
     for (number, command) in (1..).zip(&package.verify) {
-        desk.begins(format!("running {number} of {}: {}", package.verify.len(), command.line()));
+        desk.begins(format!("running {number} of {}: {}", package.verify.len(), Foreign::words(command.line())));
         results.push(run(desk, command, tree.root())?);
     }
     let failed: Vec<&RunResult> = results.iter().filter(|result| !result.ok).collect();
@@ -44,9 +45,8 @@ pub(super) fn commands(
     let commands = count(failed.len(), "command");
     let mut error = Error::refused(format!("{commands} of handoff {} failed", view.number)).code("unverified");
     for result in failed {
-        let output = result.output.trim_end();
-        let output = if output.is_empty() { String::new() } else { format!("\n{output}") };
-        error = error.cause(format!("{} ({}){output}", result.what, result.end));
+        let (what, output) = (Foreign::words(&*result.what), Foreign::lines(result.output.trim_end()));
+        error = error.cause(format!("{what} ({}){output}", result.end));
     }
     Err(error.hint(tell_sender(view.number)).hint(take_anyway()))
 }
@@ -55,7 +55,7 @@ fn not_run(view: &HandoffView, package: &Package) -> Error {
     let commands = count(package.verify.len(), "command");
     let message = format!("handoff {} requires {commands} to be run here, written by {}", view.number, view.from);
     let error = Error::refused(message).code("unverified");
-    let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
+    let error = package.verify.iter().fold(error, |error, command| error.cause(Foreign::words(command.line())));
     error
         .hint(note!("to run them in your worktree: " {verify = true}))
         .hint(note!("to accept without running them: " {r#override = "REASON"}))

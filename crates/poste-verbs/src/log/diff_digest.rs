@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 use super::reading;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "log diff-digest";
     const ACCESS: Access = Access::Reads;
-    const BY_HAND: &'static [&'static str] = &["find"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("other", Touch::ReadsFiles), ("find", Touch::CommandLine)];
     type Answer = DigestDiff;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<DigestDiff>> {

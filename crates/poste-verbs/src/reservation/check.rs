@@ -8,7 +8,7 @@ use poste_core::views::{self, HeldPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +34,8 @@ pub struct Answer {
 impl Verb for Input {
     const NAME: &'static str = "guard check";
     const ACCESS: Access = Access::Reads;
+    const TOUCHES: &'static [(&'static str, Touch)] =
+        &[("paths", Touch::Nothing), ("touched", Touch::ReadsFiles), ("top", Touch::ReadsFiles)];
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {

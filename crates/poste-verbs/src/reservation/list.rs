@@ -5,7 +5,7 @@ use poste_core::views::{self, Reservations, ReservationsQuery};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{Access, Answered, Desk, Result, Verb};
+use crate::{Access, Answered, Desk, Result, Touch, Verb};
 
 pub const LIMIT_DEFAULT: u16 = 200;
 
@@ -31,6 +31,7 @@ impl Default for Input {
 impl Verb for Input {
     const NAME: &'static str = "reservations";
     const ACCESS: Access = Access::Reads;
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("paths", Touch::Nothing)];
     type Answer = Reservations;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Reservations>> {

@@ -6,6 +6,7 @@ pub mod list;
 pub mod release;
 pub mod reserve;
 
+use poste_core::Foreign;
 use poste_core::fold::{Effect, Outcome, Reserved};
 use poste_core::limits;
 use poste_core::log::Position;
@@ -36,31 +37,36 @@ impl HeldAnswer {
     }
 }
 
-/// `ann holds src/auth/** (it overlaps src/*/login.rs), ends in 42m: the new login`.
+/// `ann holds src/auth/** (it overlaps src/*/login.rs), ends in 42m: "the new login"`.
 pub fn conflict_note(conflict: &ReservationConflict) -> Note {
     let held = &conflict.held;
     let how = if held.shared { "shares" } else { "holds" };
     let overlap = match held.pattern == conflict.wanted {
         true => String::new(),
-        false => format!(" (it overlaps {})", conflict.wanted),
+        false => format!(" (it overlaps {})", Foreign::name(conflict.wanted.as_str())),
     };
-    let (holder, pattern, reason) = (&held.holder, &held.pattern, reason(held));
+    let (holder, pattern, reason) = (&held.holder, Foreign::name(held.pattern.as_str()), quoted_reason(held));
     note!("{holder} {how} {pattern}{overlap}, ends " (held.until) ": {reason}")
 }
 
-/// Why it is held, in one line.
-pub fn reason(held: &ReservationView) -> String {
+/// Why it is held, in one line: the holder's words, or else why there are none.
+pub fn reason(held: &ReservationView) -> Result<String, &'static str> {
     const CHARS_MAX: usize = 200;
     if held.redacted {
-        return "(the reason was redacted)".to_owned();
+        return Err("(the reason was redacted)");
     }
-    let Some(why) = &held.why else { return "(no reason given)".to_owned() };
+    let Some(why) = &held.why else { return Err("(no reason given)") };
     let line = why.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let mut text: String = line.chars().take(CHARS_MAX).collect();
     if text.len() < why.trim_end().len() {
         text.push('…');
     }
-    text
+    Ok(text)
+}
+
+/// [`reason`] for a text of Poste's own.
+pub fn quoted_reason(held: &ReservationView) -> String {
+    reason(held).map_or_else(ToOwned::to_owned, |why| Foreign::words(why).to_string())
 }
 
 /// Truncates a text to the maximum length of a subject.

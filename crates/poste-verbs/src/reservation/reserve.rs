@@ -16,7 +16,7 @@ use crate::draft::{Heading, Message, one_line, said};
 use crate::error::Kind;
 use crate::explain::explain;
 use crate::secret::Secrets;
-use crate::{Access, Answered, Desk, Error, Result, Verb, input, send};
+use crate::{Access, Answered, Desk, Error, Result, Touch, Verb, input, send};
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +47,7 @@ pub struct Input {
 impl Verb for Input {
     const NAME: &'static str = "reserve";
     const ACCESS: Access = Access::Writes;
-    const BY_HAND: &'static [&'static str] = &["wait"];
+    const TOUCHES: &'static [(&'static str, Touch)] = &[("wait", Touch::CommandLine)];
     type Answer = HeldAnswer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<HeldAnswer>> {

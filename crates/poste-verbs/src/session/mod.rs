@@ -10,7 +10,7 @@ pub mod page;
 pub mod show;
 pub mod start;
 
-use poste_core::escape;
+use poste_core::Foreign;
 use poste_core::limits;
 use poste_core::log::{Content, Intent, Proposal, SessionProcess, SessionStart};
 use poste_core::store::host_name;
@@ -129,5 +129,5 @@ pub fn state(session: &SessionView) -> String {
 /// The process of a session, and its host.
 pub fn place(session: &SessionView) -> String {
     let pid = session.pid.map(|pid| format!("pid {pid}, ")).unwrap_or_default();
-    format!("{pid}{} on {}", escape::line(&session.program), escape::line(&session.host))
+    format!("{pid}{} on {}", Foreign::name(&*session.program), Foreign::name(&*session.host))
 }

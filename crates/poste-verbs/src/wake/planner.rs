@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use poste_core::Foreign;
 use poste_core::log::WakeWay;
 use poste_core::store::processes::Presence;
 use poste_core::views::LiveSession;
@@ -94,11 +95,19 @@ pub fn plan(known: &Known<'_>) -> Plan {
         None => "it has no live session".to_owned(),
         Some(session) => match session.presence {
             _ if session.elsewhere => {
-                format!("its session {} runs on another machine ({}), which rings it", session.id, session.host)
+                format!(
+                    "its session {} runs on another machine ({}), which rings it",
+                    session.id,
+                    Foreign::name(&*session.host)
+                )
             }
             Presence::Gone => format!("the process of its session {} has ended", session.id),
             Presence::Unknown if session.process.is_some() => {
-                format!("its session {} runs elsewhere ({}) and cannot be reached from here", session.id, session.host)
+                format!(
+                    "its session {} runs elsewhere ({}) and cannot be reached from here",
+                    session.id,
+                    Foreign::name(&*session.host)
+                )
             }
             Presence::Running | Presence::Unknown => {
                 ways = into_session(known, session);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use poste_config::WAKE_TEMPLATES as TEMPLATES;
+use poste_core::Foreign;
 use poste_run::{Environment, Finished, Stopped, Task};
 
 use super::Ring;
@@ -49,7 +50,8 @@ pub(super) fn run(task: &mut Task, name: &str, limit: Duration) -> Result<Finish
         return Err(format!("{name} timed out after {} s", limit.as_secs_f32()));
     }
     let said = String::from_utf8_lossy(&finished.stderr.bytes()).into_owned();
-    let said = said.lines().map(str::trim).find(|line| !line.is_empty()).map(|line| format!(": {line}"));
+    let said =
+        said.lines().map(str::trim).find(|line| !line.is_empty()).map(|line| format!(": {}", Foreign::words(line)));
     let how = match finished.end {
         poste_run::End::Exit(code) => format!("exit code {code}"),
         poste_run::End::Signal(signal) => format!("signal {signal}"),

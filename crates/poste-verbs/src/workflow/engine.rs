@@ -14,7 +14,7 @@ use poste_core::text::{Label, Name, RecordId, TypeName, Word};
 use poste_core::time::When;
 use poste_core::views::{self, Began, WorkflowView};
 use poste_core::vocabulary::Priority;
-use poste_core::{Address, Digest, Error, MessageNo};
+use poste_core::{Address, Digest, Error, Foreign, MessageNo};
 use serde_json::value::RawValue;
 
 use super::check::{Known, lint};
@@ -165,7 +165,8 @@ fn check_inputs(definition: &Definition, inputs: &Inputs) -> Result<(), String> 
     match definition.inputs.iter().find(|input| input.default.is_none() && !inputs.contains_key(&input.name)) {
         None => Ok(()),
         Some(input) => {
-            let about = input.about.as_ref().map(|about| format!(" ({about})")).unwrap_or_default();
+            let about =
+                input.about.as_ref().map(|about| format!(" ({})", Foreign::words(&**about))).unwrap_or_default();
             Err(format!("input {} is missing{about}; it is declared on line {}", input.name, input.line))
         }
     }

@@ -84,7 +84,7 @@ fn a_command_that_fails_hangs_or_is_not_there_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let fails = script(folder.path(), "fails", "echo; echo 'no bus' >&2; exit 3");
     let command = |word: &str, ring: &Ring| ask(Way::Command { words: vec![word.to_owned()] }, ring);
-    assert_eq!(command(&fails, &a_ring(&[1])), Err(format!("{fails} ended with exit code 3: no bus")));
+    assert_eq!(command(&fails, &a_ring(&[1])), Err(format!("{fails} ended with exit code 3: \"no bus\"")));
     let hangs = script(folder.path(), "hangs", "exec sleep 60");
     let start = Instant::now();
     let ring = Ring { limit: Duration::from_millis(300), ..a_ring(&[1]) };

@@ -2,6 +2,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use poste_core::Foreign;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::Interest;
@@ -166,7 +167,8 @@ pub(crate) fn wait_on(
         let Some(approval) = views::approval(office.store(), number, now)? else { return Ok(Some(())) };
         for talk in views::talk_after(office.store(), &approval, last_shown)? {
             // The recipient may be waiting for an answer by the asker, who is blocked here.
-            cx.ui.say(format!("#{} by {}: {}; see it: poste read {0}", talk.number, talk.from, talk.subject));
+            let subject = Foreign::words(&*talk.subject);
+            cx.ui.say(format!("#{} by {}: {subject}; see it: poste read {0}", talk.number, talk.from));
             last_shown = talk.number;
         }
         Ok(approval.is_settled().then_some(()))
@@ -195,7 +197,7 @@ fn outcome(approval: &ApprovalView, complete: bool) -> Result {
             let decided = CommandError::new(Kind::Denied, format!("question {number}: {}", decision(approval)));
             let note = approval.note.as_deref().map(|note| note.trim_end_matches('\n')).filter(|note| !note.is_empty());
             Err(match note {
-                Some(note) => decided.cause(note),
+                Some(note) => decided.cause(Foreign::words(note).to_string()),
                 None => decided,
             })
         }

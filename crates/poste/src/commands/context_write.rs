@@ -17,7 +17,7 @@ use super::WriteArgs;
 use super::context::{lock_text, told};
 use super::context_lock::WaitArgs;
 use crate::context::Cx;
-use crate::draft::{read_body, read_payload};
+use crate::draft::{read_body, read_json};
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 use crate::{Result, notes};
@@ -354,7 +354,7 @@ fn read_file(path: &Path, max: u64) -> Result<Vec<u8>> {
 }
 
 fn read_data(text: &str) -> Result<Box<RawValue>> {
-    read_payload(text).map_err(|error| CommandError::usage(error.text().replace("payload is", "data is")))
+    read_json("data", text)
 }
 
 fn read_schema(path: &Path) -> Result<Box<RawValue>> {

@@ -3,11 +3,12 @@ use std::io::{self, Write};
 use poste_connect::guard::{ALL, Checkout, Folder, PRE_COMMIT, PRE_PUSH, Standing, State};
 use poste_connect::paths::Top;
 use poste_connect::shell;
+use poste_core::Foreign;
 use poste_core::fold::Code;
 use poste_core::office::Office;
 use poste_core::pattern::Touched;
 use poste_core::views::{self, HeldPath};
-use poste_verbs::reservation::{check, reason};
+use poste_verbs::reservation::{check, quoted_reason};
 
 use super::reserve::left;
 use crate::Result;
@@ -102,7 +103,8 @@ const SHOWN_MAX: usize = 10;
 
 /// `src/auth/login.rs: ann holds src/auth/**, ends in 42m: the new login`.
 fn held_line(ui: &Ui, HeldPath { path, held }: &HeldPath) -> String {
-    let text = format!("{path}: {} holds {}, {}: {}", held.holder, held.pattern, left(ui, held), reason(held));
+    let (path, pattern) = (Foreign::name(path), Foreign::name(held.pattern.as_str()));
+    let text = format!("{path}: {} holds {pattern}, {}: {}", held.holder, left(ui, held), quoted_reason(held));
     // One line, whatever the path holds.
     escape::line(&text).into_owned()
 }

@@ -11,7 +11,7 @@ use poste_verbs::ingest::{self, Incoming};
 use super::SecretArgs;
 use crate::Result;
 use crate::context::{Cx, recipients_text};
-use crate::draft::{note_rule, parse_recipients};
+use crate::draft::parse_recipients;
 use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui};
 
@@ -165,7 +165,6 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 fn take_in(cx: &mut Cx, common: Common, mut incoming: Incoming, attach: bool) -> Result {
     let Common { to, kind, priority, key, secret, .. } = common;
     incoming.key = key.or(incoming.key);
-    note_rule(&mut incoming.metadata);
     let (to, secrets) = (parse_recipients(&to)?, secret.secrets(cx)?);
     cx.call(ingest::Input { to, kind, priority, incoming, attach, secrets })
 }

@@ -37,7 +37,7 @@ impl Answer for Reservations {
                 held.holder.to_string(),
                 if held.shared { "shared" } else { "exclusive" }.to_owned(),
                 when(ui, held),
-                escape::line(&reason(held)).into_owned(),
+                escape::line(&reason(held).unwrap_or_else(ToOwned::to_owned)).into_owned(),
             ]
         });
         ui.rows(out, &["NO", "PATHS", "HOLDER", "HOW", "WHEN", "WHY"], rows.collect())?;

@@ -175,11 +175,11 @@ fn whoever_waits_hears_what_is_said_and_reads_nothing_where_nothing_was_decided(
     desk.quietly("poste reply 2 'The newest.' --as coder");
     let waited = desk.peek("poste approvals 1 --wait --timeout 1ms --as coder").exits(7);
     assert_eq!(waited.out(), "");
-    assert!(waited.err().starts_with("#2 by boss: Re: Deploy?; see it: poste read 2\nerror: "), "{}", waited.err());
+    assert!(waited.err().starts_with("#2 by boss: \"Re: Deploy?\"; see it: poste read 2\nerror: "), "{}", waited.err());
     desk.quietly("poste deny 1 --reason 'Not on a Friday' --as boss");
     let denied = desk.peek("poste approvals 1 --wait --as coder").exits(12);
     assert_eq!(denied.out(), "deny\n");
-    assert!(denied.err().ends_with("question 1: deny, by boss\nnote: Not on a Friday\n"), "{}", denied.err());
+    assert!(denied.err().ends_with("question 1: deny, by boss\nnote: \"Not on a Friday\"\n"), "{}", denied.err());
     desk.quietly("poste ask boss 'And now?' --id q --as coder");
     desk.quietly("poste fail 5 --reason 'Not mine to decide' --as boss");
     let nobody = desk.peek("poste ask boss 'And now?' --id q --wait --as coder").exits(3);

@@ -115,7 +115,7 @@ fn an_editor_edits_a_copy_and_what_was_typed_is_never_lost() {
     let program = env!("CARGO_BIN_EXE_poste");
     let edit = format!("POSTE={program} EDITOR='sh late.sh' poste context edit plan --as lead");
     let refused = desk.peek(&edit).exits(5);
-    assert!(refused.err().contains("appended by coder (+1 −0): from another desk"), "{}", refused.err());
+    assert!(refused.err().contains("appended by coder (+1 −0): \"from another desk\""), "{}", refused.err());
     let kept: Vec<_> = std::fs::read_dir(desk.root().join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let [kept] = kept.as_slice() else { panic!("expected one kept file: {kept:?}") };
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "mine\n");

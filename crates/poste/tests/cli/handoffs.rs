@@ -204,8 +204,8 @@ fn a_command_that_fails_stops_the_acceptance_until_it_is_overridden() {
     let refused = desk.peek("poste handoff accept 1 --verify --as coder").exits(4);
     let told = refused.err();
     assert!(told.contains("error: 2 commands of handoff 1 failed\n"), "{told}");
-    assert!(told.contains("sh -c 'echo broken pipe; exit 3' (exit code 3)\nbroken pipe\n"), "{told}");
-    assert!(told.contains("no-such-program (program not found: no-such-program)\n"), "{told}");
+    assert!(told.contains("\"sh -c 'echo broken pipe; exit 3'\" (exit code 3)\n> broken pipe\n"), "{told}");
+    assert!(told.contains("\"no-such-program\" (program not found: no-such-program)\n"), "{told}");
     assert_eq!(state(&mut desk, 1), "pending");
     let empty = desk.peek("poste handoff accept 1 --verify --override ' ' --as coder").exits(2);
     assert!(empty.err().contains("--override is empty"), "{}", empty.err());
@@ -227,7 +227,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     );
     let begun = std::time::Instant::now();
     let refused = desk.peek("poste handoff accept 1 --verify --as coder").exits(4);
-    assert!(refused.err().contains("(timed out)\nbegun\n"), "{}", refused.err());
+    assert!(refused.err().contains("(timed out)\n> begun\n"), "{}", refused.err());
     assert!(begun.elapsed() < std::time::Duration::from_secs(60));
     let listed = desk.peek("poste handoff list --state pending --json").json();
     assert_eq!(listed["handoffs"][0]["number"], 1);

@@ -28,7 +28,7 @@ impl Desk {
         desk
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path());
@@ -126,7 +126,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -142,7 +142,7 @@ impl Client {
         Self { child, stdin, lines, revision, next_id: 0, notifications: Vec::new(), greeting: Value::Null }
     }
 
-    fn greet(&mut self) {
+    pub(crate) fn greet(&mut self) {
         self.greeting = match self.revision {
             Revision::Handshake => {
                 let params = json!({

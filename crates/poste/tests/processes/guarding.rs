@@ -162,7 +162,7 @@ fn a_commit_of_what_another_one_holds_is_stopped_and_everything_else_is_not() {
     repository.poste(&["reserve", "src/auth/**", "--why", "the new login", "--as", "ann"]);
     repository.commit(Some("bob"), "src/auth/login.rs").is_stopped(&[
         "this commit touches paths that another agent has reserved",
-        "src/auth/login.rs: ann holds src/auth/**, ends in 1h: the new login",
+        "src/auth/login.rs: ann holds src/auth/**, ends in 1h: \"the new login\"",
         "poste reserve --literal src/auth/login.rs --ask",
         "POSTE_GUARD=off git commit",
     ]);

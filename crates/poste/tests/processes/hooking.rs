@@ -138,7 +138,10 @@ fn every_program_is_told_at_every_moment_in_its_own_words() {
         let desk = desk();
         let session = Session::new(&desk, "run-1", program);
         let text = session.says("session-start").expect("a text at the start");
-        assert!(text.contains("You are coder (worker) in session run-1. Others: lead (worker)."), "{program}: {text}");
+        assert!(
+            text.contains("You are coder (\"worker\") in session run-1. Others: \"lead\" (\"worker\")."),
+            "{program}: {text}"
+        );
         assert!(text.contains("No mail waits.") && text.contains("poste claim N"), "{program}: {text}");
         let live = desk.json(&["session", "list"]);
         assert_eq!(live["sessions"][0]["id"], "run-1");
@@ -452,7 +455,10 @@ fn a_session_without_a_name_is_told_how_to_get_one() {
 fn the_shell_of_a_program_speaks_as_its_session() {
     let desk = desk();
     let session = Session::new(&desk, "it's", "claude-code");
-    let file = desk.folder.path().join("environment");
+    let settings = tempfile::tempdir().unwrap();
+    let folder = settings.path().join("session-env/run-1");
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("hook-0.sh");
     for _ in 0..2 {
         let mut command = session.command("session-start");
         command.env("CLAUDE_ENV_FILE", &file).env("CLAUDE_CODE_MESSAGING_SOCKET", "/run/s").env("TMUX_PANE", "%3");

@@ -631,24 +631,13 @@ fn a_file_of_this_machine_that_came_with_a_repository_runs_nothing() {
 }
 
 #[test]
-fn a_rule_does_not_tell_of_what_its_own_command_sent() {
-    let desk = desk("");
-    let poste = env!("CARGO_BIN_EXE_poste");
-    let rule = format!(
-        "[[on]]\nname = \"echo\"\ntype = \"alert\"\nhandler = \"exec\"\n\
-         command = [\"{poste}\", \"send\", \"ops\", \"again\", \"--type\", \"alert\", \"--as\", \"monitor\"]\n"
-    );
-    std::fs::write(desk.office().join("local.toml"), &rule).expect("a file");
-    let watching = Watching::start(&desk);
-    until_begun(&desk, 1);
-    alert(&desk, "one");
-    until("the command to send a message", || desk.pending("ops") == 2);
-    alert(&desk, "two");
-    until("the command to send another message", || desk.pending("ops") == 4);
-    std::thread::sleep(Duration::from_millis(300));
-    let lines = watching.interrupt();
-    assert_eq!(lines.iter().filter(|line| line["what"] == "told").count(), 2, "{lines:?}");
-    assert_eq!(desk.pending("ops"), 4);
+fn no_variable_and_no_metadata_hides_mail_from_a_rule() {
+    let desk = desk("[[on]]\nname = \"alerts\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"log\"\n");
+    let send = ["send", "ops", "Down", "--type", "alert", "--as", "monitor", "--meta", "poste_rule=alerts"];
+    let sent = desk.command(&send).env("POSTE_RULE", "alerts").output().expect("the program runs");
+    expect_success(&send, &sent);
+    let lines = desk.run(&["--json", "watch", "--once"]);
+    assert_eq!(lines.matches("\"told\"").count(), 1, "{lines}");
 }
 
 #[test]

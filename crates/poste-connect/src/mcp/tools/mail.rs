@@ -16,8 +16,11 @@ use crate::mcp::Call;
 use crate::mcp::connection::Connection;
 use crate::mcp::render::{self, Reply};
 
+/// The size of an answer that a model asks for, as a field of tools.
+pub(super) const MAX_TOKENS: (&str, &str) = ("max_tokens", "");
+
 fn max_tokens(arguments: &mut JsonObject) -> Option<i64> {
-    arguments.remove("max_tokens").and_then(|budget| budget.as_i64())
+    arguments.remove(MAX_TOKENS.0).and_then(|budget| budget.as_i64())
 }
 
 pub(super) fn check_inbox(
@@ -67,10 +70,6 @@ pub(super) fn claim_work(
     call: &Call,
 ) -> Result<Reply> {
     let budget = room(max_tokens(&mut arguments));
-    // The verb takes several types. One is enough for a model, and it costs fewer tokens to describe.
-    if let Some(kind) = arguments.get_mut("type").filter(|kind| kind.is_string()) {
-        *kind = json!([kind.take()]);
-    }
     let answered = connection.call_apart(own, filled::<claim::Input>(Value::Object(arguments))?, call)?;
     let claimed = answered.answer;
     let mut lines = Vec::new();

@@ -1,6 +1,6 @@
 //! The tools: verbs under common names, with the fields a model fills in. A model may see nothing else of Poste.
 
-mod inputs;
+mod answers;
 mod mail;
 mod name;
 mod offer;
@@ -71,13 +71,13 @@ tools! {
             &["to", "subject", "body", "type", "priority", "wants_response", "respond_by", "files=artifacts", "id"],
             Shows::Own,
         )];
-    check_inbox: Reads, true, Some(Own { input: schema::object::<inputs::CheckInbox>, run: mail::check_inbox }),
+    check_inbox: Reads, true, Some(Own { takes: &[mail::MAX_TOKENS], run: mail::check_inbox }),
         "List your pending mail, most urgent first: numbers, senders, subjects. Marks nothing as read.",
         [Offer::silent::<inbox::Input>(&["unread", "type", "from"])];
-    read_message: Settles, true, Some(Own { input: schema::object::<inputs::ReadMessage>, run: mail::read_message }),
+    read_message: Settles, true, Some(Own { takes: &[("offset", "Characters of the body to skip"), mail::MAX_TOKENS], run: mail::read_message }),
         "Read one message in full, and mark it as shown to you.",
         [Offer::silent::<read::Input>(&["number"])];
-    claim_work: Adds, true, Some(Own { input: schema::object::<inputs::ClaimWork>, run: mail::claim_work }),
+    claim_work: Adds, true, Some(Own { takes: &[mail::MAX_TOKENS], run: mail::claim_work }),
         "Claim a message before you work on it, so that no other agent does. It stays yours while you call tools; end it with finish_work.",
         [Offer::silent::<claim::Input>(&["number", "type", "lease"])];
     finish_work by outcome: Settles, true, None,
@@ -91,7 +91,7 @@ tools! {
     reply: Adds, true, None,
         "Answer a message; its sender gets the answer, and is woken if it waits for it.",
         [Offer::of::<reply::Input>("", &["number", "body", "done", "wants_response", "files=artifacts"], Shows::Own)];
-    wait_for_mail: Settles, true, Some(Own { input: schema::object::<inputs::WaitForMail>, run: mail::wait_for_mail }),
+    wait_for_mail: Settles, true, Some(Own { takes: &[("seconds", "Default: 45"), mail::MAX_TOKENS], run: mail::wait_for_mail }),
         "Wait for new mail, and read it. Returns at once if there is some.",
         [Offer::silent::<wait::Input>(&["type", "from"])];
     context by action: Adds, true, None,
@@ -176,5 +176,12 @@ mod tests {
                 offer.check();
             }
         }
+    }
+
+    #[test]
+    fn no_field_of_a_tool_touches_anything_outside_the_worktree() {
+        let offers = TOOLS.iter().flat_map(|tool| &tool.offers);
+        let touches: Vec<_> = offers.flat_map(|offer| offer.touches().map(move |touch| (offer.verb, touch))).collect();
+        assert!(!touches.is_empty() && touches.iter().all(|(_, (_, touch))| touch.is_open()), "{touches:?}");
     }
 }

@@ -9,7 +9,8 @@ use rmcp::model::{JsonObject, Tool as Definition, ToolAnnotations};
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
-use super::inputs::{Mail, Said};
+use super::answers::{Mail, Said};
+use super::mail::MAX_TOKENS;
 use super::schema::{self, Properties};
 use crate::mcp::Call;
 use crate::mcp::connection::{Connection, unnamed};
@@ -112,6 +113,13 @@ impl Offer {
         }
     }
 
+    /// What the verb says that the offered fields touch.
+    #[cfg(test)]
+    pub(super) fn touches(&self) -> impl Iterator<Item = (&'static str, poste_verbs::Touch)> {
+        let spec = poste_verbs::verb::find(self.verb).expect("a verb");
+        self.names().filter_map(|(_, field)| Some((field, spec.touch_of(field)?)))
+    }
+
     fn known(&self) -> &Value {
         self.known.get_or_init(self.input)
     }
@@ -174,9 +182,10 @@ pub(in crate::mcp) struct Tool {
     pub(super) takes: OnceLock<JsonObject>,
 }
 
-/// A tool with an input and an answer of its own, for an agent that has a name.
+/// A tool with an answer of its own, for an agent that has a name.
 pub(super) struct Own {
-    pub input: fn() -> JsonObject,
+    /// Numbers that it takes itself, with what a model reads about them. The other fields are the verb's.
+    pub takes: &'static [(&'static str, &'static str)],
     pub run: fn(&Connection, &Identity, JsonObject, &Call) -> Result<Reply>,
 }
 
@@ -216,10 +225,7 @@ impl Tool {
     }
 
     fn takes(&self) -> &JsonObject {
-        self.takes.get_or_init(|| match &self.own {
-            Some(own) => (own.input)(),
-            None => self.properties().into_schema(),
-        })
+        self.takes.get_or_init(|| self.properties().into_schema())
     }
 
     fn properties(&self) -> Properties {
@@ -235,8 +241,14 @@ impl Tool {
                 properties.add(name, schema::property(known, field), is_required);
             }
         }
-        if self.offers.iter().any(|offer| offer.shows == Shows::Others) {
-            properties.add(MAX_TOKENS, json!({ "type": "integer" }), false);
+        let of_own = self.own.iter().flat_map(|own| own.takes);
+        let for_text = self.offers.iter().any(|offer| offer.shows == Shows::Others).then_some(&MAX_TOKENS);
+        for (name, about) in of_own.chain(for_text) {
+            let mut property = json!({ "type": "integer" });
+            if !about.is_empty() {
+                property["description"] = json!(about);
+            }
+            properties.add(name, property, false);
         }
         properties
     }
@@ -257,7 +269,7 @@ impl Tool {
     }
 
     fn call(&self, connection: &Connection, own: &Identity, mut arguments: JsonObject, call: &Call) -> Result<Reply> {
-        let budget = room(arguments.remove(MAX_TOKENS).and_then(|budget| budget.as_i64()));
+        let budget = room(arguments.remove(MAX_TOKENS.0).and_then(|budget| budget.as_i64()));
         let offer = self.chosen(&mut arguments)?;
         let mut input = offer.input(arguments)?;
         if offer.takes_token()
@@ -292,8 +304,6 @@ impl Tool {
         })
     }
 }
-
-const MAX_TOKENS: &str = "max_tokens";
 
 /// The number of the message that the answer is about, if there is one.
 fn numbered(called: &Called) -> Value {

@@ -9,9 +9,10 @@ use cap_std::fs::{Dir, Metadata, MetadataExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EMPTY, OF_GIT, WithBeginning, Worktree, check_unchanged, is_of_git, reason, refused, written_at};
+use super::{OF_GIT, WithBeginning, Worktree, check_unchanged, is_of_git, reason, refused, written_at};
 use crate::digest::Digest;
 use crate::error::Error;
+use crate::foreign::Foreign;
 use crate::limits;
 use crate::log::{Artifact, ArtifactState};
 use crate::progress::Progress;
@@ -23,12 +24,50 @@ use crate::store::path_text;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileProblem {
     pub path: String,
-    pub what: String,
+    #[schemars(with = "String")]
+    pub what: FileFault,
+}
+
+/// What is wrong with a file. Stored as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum FileFault {
+    Missing,
+    Empty,
+    Other(String),
+}
+
+impl std::fmt::Display for FileFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "there is no such file",
+            Self::Empty => "it is empty",
+            Self::Other(what) => what,
+        })
+    }
+}
+
+impl From<FileFault> for String {
+    fn from(fault: FileFault) -> Self {
+        fault.to_string()
+    }
+}
+
+impl From<String> for FileFault {
+    fn from(what: String) -> Self {
+        Self::Other(what)
+    }
+}
+
+impl From<&str> for FileFault {
+    fn from(what: &str) -> Self {
+        Self::Other(what.to_owned())
+    }
 }
 
 impl std::fmt::Display for FileProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path, self.what)
+        write!(f, "{}: {}", Foreign::name(&*self.path), self.what)
     }
 }
 
@@ -107,8 +146,8 @@ impl Worktree {
                             break; // the keeper has failed and reports why
                         }
                     }
-                    Err(Error::Artifact { path, message }) => {
-                        problems.push(FileProblem { path, what: message });
+                    Err(Error::Artifact { path, fault }) => {
+                        problems.push(FileProblem { path, what: fault });
                         break;
                     }
                     Err(error) => return Err(error),
@@ -144,7 +183,7 @@ impl Worktree {
     ) -> Result<(Staged<'a>, Vec<Finding>), Error> {
         let (mut file, before) = self.open_any(relative, relative)?;
         if identity(&before) != identity(listed) {
-            return Err(refused(relative, REPLACED.to_owned()));
+            return Err(refused(relative, REPLACED));
         }
         let mut copied = WithBeginning::new(Counted { source: &mut file, moved });
         let staged = blobs.stage(&mut copied)?;
@@ -155,7 +194,7 @@ impl Worktree {
 
     /// Files that are missing or have changed since.
     pub fn changes(&self, artifacts: &[Artifact]) -> Vec<FileProblem> {
-        let look = |artifact: &Artifact| -> Option<String> {
+        let look = |artifact: &Artifact| -> Option<FileFault> {
             let path = Path::new(&artifact.path);
             let now = self
                 .open_any(path, path)
@@ -164,10 +203,10 @@ impl Worktree {
                 Ok(now) if Some(now.digest) == artifact.digest => None,
                 Ok(now) => {
                     let was = artifact.size.unwrap_or_default();
-                    Some(format!("it has changed since ({was} bytes then, {} now)", now.size))
+                    Some(format!("it has changed since ({was} bytes then, {} now)", now.size).into())
                 }
-                Err(Error::Artifact { message, .. }) => Some(message),
-                Err(error) => Some(error.to_string()),
+                Err(Error::Artifact { fault, .. }) => Some(fault),
+                Err(error) => Some(error.to_string().into()),
             }
         };
         let found = artifacts
@@ -202,7 +241,7 @@ pub fn damaged_copies(
             Checked::Missing => Some("its copy is missing"),
             Checked::Damaged => Some("its copy is damaged"),
         };
-        problems.extend(what.map(|what| FileProblem { path: artifact.path.clone(), what: what.to_owned() }));
+        problems.extend(what.map(|what| FileProblem { path: artifact.path.clone(), what: what.into() }));
         done += artifact.size.unwrap_or_default();
         progress(Progress { what: "checking copies", done, of });
     }
@@ -224,11 +263,11 @@ fn identity(meta: &Metadata) -> (u64, u64) {
 }
 
 /// Whether a path leads to another file than before.
-fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<String> {
+fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<FileFault> {
     match root.symlink_metadata(relative) {
         Err(error) => Some(reason(&error)),
-        Ok(now) if identity(&now) != identity(before) => Some(REPLACED.to_owned()),
-        Ok(now) if now.len() != before.len() || written_at(&now) != written_at(before) => Some(CHANGED.to_owned()),
+        Ok(now) if identity(&now) != identity(before) => Some(REPLACED.into()),
+        Ok(now) if now.len() != before.len() || written_at(&now) != written_at(before) => Some(CHANGED.into()),
         Ok(_) => None,
     }
 }
@@ -265,14 +304,14 @@ impl Listing<'_> {
     fn add_named(&mut self, cwd: &Path, path: &Path) {
         match self.tree.relative_or_root(cwd, path) {
             Err(error) => self.problem(path, error),
-            Ok(_) if path.as_os_str().is_empty() => self.problem(path, refused(path, "it has no name".to_owned())),
+            Ok(_) if path.as_os_str().is_empty() => self.problem(path, refused(path, "it has no name")),
             Ok(relative) => match self.tree.folder.metadata(in_root(&relative)) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
                 Ok(meta) if meta.is_dir() && is_of_git(&relative) => {
-                    self.problem(path, refused(path, OF_GIT.to_owned()));
+                    self.problem(path, refused(path, OF_GIT));
                 }
                 Ok(meta) if meta.is_dir() && is_link(cwd, path) => {
-                    self.problem(path, refused(path, LINKED_FOLDER.to_owned()));
+                    self.problem(path, refused(path, LINKED_FOLDER));
                 }
                 Ok(meta) if meta.is_dir() => {
                     let before = self.listed.files.len();
@@ -285,20 +324,20 @@ impl Listing<'_> {
     }
 
     fn add_file(&mut self, shown: &Path, relative: PathBuf, meta: Metadata) {
-        let what = match () {
-            () if !meta.is_file() => "it is not a regular file",
-            () if self.is_of_the_office(&relative, &meta) => "it is a file of the office itself",
-            () if is_of_git(&relative) => OF_GIT,
-            () if meta.len() == 0 && !self.with_empty => EMPTY,
-            () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large",
-            () if relative.to_str().is_none() => "its name is not UTF-8",
+        let what: FileFault = match () {
+            () if !meta.is_file() => "it is not a regular file".into(),
+            () if self.is_of_the_office(&relative, &meta) => "it is a file of the office itself".into(),
+            () if is_of_git(&relative) => OF_GIT.into(),
+            () if meta.len() == 0 && !self.with_empty => FileFault::Empty,
+            () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large".into(),
+            () if relative.to_str().is_none() => "its name is not UTF-8".into(),
             () => {
                 self.listed.bytes += meta.len();
                 self.listed.files.insert(relative, meta);
                 return;
             }
         };
-        self.problem(shown, refused(shown, what.to_owned()));
+        self.problem(shown, refused(shown, what));
     }
 
     /// In the order of names, so that the same folder always gives the same list. Skips git's own folder and the
@@ -338,7 +377,7 @@ impl Listing<'_> {
             Ok(relative) => match self.tree.folder.metadata(&relative) {
                 Err(error) => self.problem(path, refused(path, reason(&error))),
                 Ok(meta) if meta.is_dir() => {
-                    self.problem(path, refused(path, LINKED_FOLDER.to_owned()));
+                    self.problem(path, refused(path, LINKED_FOLDER));
                 }
                 Ok(meta) => self.add_file(path, relative, meta),
             },
@@ -352,8 +391,8 @@ impl Listing<'_> {
 
     fn problem(&mut self, path: &Path, error: Error) {
         let what = match error {
-            Error::Artifact { message, .. } => message,
-            other => other.to_string(),
+            Error::Artifact { fault, .. } => fault,
+            other => other.to_string().into(),
         };
         self.problems.push(FileProblem { path: path.display().to_string(), what });
     }

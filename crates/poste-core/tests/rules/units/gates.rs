@@ -88,7 +88,7 @@ fn report(output: &str) -> Report {
 fn one_failed_check_fails_its_gate_and_the_message() {
     let report = report("no headline\n");
     assert!(!report.passed && report.gates[0].passed && !report.gates[1].passed);
-    assert_eq!(report.summary(), "quality: command: it ended with 1 (no headline)");
+    assert_eq!(report.summary(), "quality: command: it ended with 1 (\"no headline\")");
     let result = report.result(Position(40));
     assert_eq!((result.message, result.token, result.passed), (MessageNo(7), Position(40), false));
     assert_eq!(result.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>(), [true, false]);

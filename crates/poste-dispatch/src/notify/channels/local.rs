@@ -15,7 +15,6 @@ use poste_verbs::secret::scrubbed;
 use serde_json::json;
 
 use super::{AttemptContext, Failure, Post};
-use crate::notify::matching::RULE_VARIABLE;
 use crate::notify::post::plain;
 
 /// The folder of files that rules write, inside the office.
@@ -67,7 +66,7 @@ pub(super) fn exec(words: &[String], post: &Post, context: AttemptContext<'_>) -
     let mut environment = Environment::default();
     environment
         .set("POSTE_IDEMPOTENCY_KEY", &post.key)
-        .set(RULE_VARIABLE, post.rule.as_str())
+        .set("POSTE_RULE", post.rule.as_str())
         .set("POSTE_NUMBER", message.number.to_string())
         .set("POSTE_TYPE", message.kind.as_str())
         .set("POSTE_PRIORITY", message.priority.word())
