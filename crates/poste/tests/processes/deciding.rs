@@ -40,7 +40,7 @@ fn a_waiter_that_was_killed_waits_on_under_the_same_id_and_the_default_comes_wit
     killed.kill().unwrap();
     killed.wait().unwrap();
     let output = ask("60s").output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(12), b"deny\n".as_slice()));
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(13), b"deny\n".as_slice()));
     assert_eq!(desk.json(&["approvals", "1"])["state"], "defaulted");
     let asked = desk.json(&["approvals", "--all"]);
     assert_eq!(asked["approvals"].as_array().unwrap().len(), 1, "it was asked once");
