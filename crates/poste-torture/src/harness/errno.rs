@@ -51,7 +51,7 @@ fn faults(call: &str) -> &'static [Fault] {
         "pwrite64" | "write" | "ftruncate" => WRITE,
         "openat" => OPEN,
         "fsync" | "fdatasync" => SYNC,
-        "rename" | "mkdir" | "unlink" => NAME,
+        "rename" | "renameat" | "mkdir" | "mkdirat" | "unlink" | "unlinkat" | "linkat" => NAME,
         "pread64" | "read" => READ,
         "flock" => LOCK,
         _ => &[],
