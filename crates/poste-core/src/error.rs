@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fold::Rejection;
 use crate::log::Malformed;
+use crate::store::Unsafe;
 use crate::text::RecordId;
 
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum Error {
     Emptied { path: PathBuf, sign: String },
     #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
+    /// Another user could have prepared it, or could change it.
+    #[error("{path} is not used: {why}")]
+    Unsafe { path: PathBuf, why: Unsafe },
     #[error("the office at {0} was deleted or replaced while it was open")]
     Replaced(PathBuf),
     #[error("the newest records are missing: record {stored} was stored, but the log ends at {end}")]
@@ -74,7 +78,10 @@ impl Error {
         if is_disk_full(&source) {
             return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", path.display()) };
         }
-        Self::Io { path: path.to_owned(), source }
+        match source.get_ref().and_then(|inner| inner.downcast_ref::<Unsafe>()) {
+            Some(why) => Self::Unsafe { path: path.to_owned(), why: *why },
+            None => Self::Io { path: path.to_owned(), source },
+        }
     }
 }
 

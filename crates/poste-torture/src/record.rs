@@ -56,7 +56,7 @@ impl Reader<'_> {
 
     fn take(&mut self, call: &Call<'_>) -> Result {
         match call.name {
-            "openat" | "openat2" => self.open_at(call),
+            "open" | "openat" | "openat2" => self.open_at(call),
             "close" => {
                 self.open.remove(&call.number(0)?);
                 Ok(())
@@ -120,7 +120,7 @@ impl Reader<'_> {
     fn duplicate(&mut self, call: &Call<'_>) -> Result {
         self.open.remove(&call.result);
         let Some(open) = self.open.get(&call.number(0)?).cloned() else { return Ok(()) };
-        if !self.is_folder(&open.path) {
+        if open.offset > 0 || self.ops.iter().any(|op| matches!(op, Op::Open(path) if *path == open.path)) {
             return Err(format!("the model does not know a second descriptor of {}", open.path.display()));
         }
         self.open.insert(call.result, open);

@@ -97,6 +97,7 @@ const TELLING: &[&str] = &[
     "flock",
     "mkdir",
     "mkdirat",
+    "open",
     "openat",
     "close",
 ];

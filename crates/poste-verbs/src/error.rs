@@ -5,6 +5,7 @@ use std::io;
 
 use poste_core::escape;
 use poste_core::fold::{Class, Code, Rejection};
+use poste_core::store::Unsafe;
 use poste_core::text::InvalidText;
 use serde_json::{Map, Value, json};
 
@@ -254,7 +255,9 @@ impl From<poste_core::Error> for Error {
         }
         let is_of_input =
             matches!(error, Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_));
-        Self { causes, hints: hint.into_iter().collect(), is_office_fault: !is_of_input, ..Self::new(kind, message) }
+        let code = matches!(error, Core::Unsafe { .. }).then_some("unsafe_office");
+        let hints = hint.into_iter().collect();
+        Self { code, causes, hints, is_office_fault: !is_of_input, ..Self::new(kind, message) }
     }
 }
 
@@ -274,6 +277,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         Core::UnsafeFileSystem { .. } => {
             (Kind::Refused, Some(note!("keep the office on a local disk and name its folder: " @Office)))
         }
+        Core::Unsafe { why, .. } => (Kind::Refused, Some(how_to_make_safe(*why))),
         Core::Replaced(_) => (Kind::Conflict, text("check the folder, then run the command again")),
         Core::Lost { .. } => (
             Kind::Conflict,
@@ -319,5 +323,13 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             (Kind::Refused, text("check owner and permissions of the folder"))
         }
         Core::Io { .. } | Core::Sqlite(_) => (Kind::Internal, None),
+    }
+}
+
+fn how_to_make_safe(why: Unsafe) -> Note {
+    match why {
+        Unsafe::Link => note!("remove the link, or replace it with what it leads to; examine the office: "[doctor]),
+        Unsafe::Owner(_) => "an office is for one user: run poste as its owner, or use an office of your own".into(),
+        Unsafe::Mode(_) => note!("take the access of other users away: " [doctor, fix = true]),
     }
 }

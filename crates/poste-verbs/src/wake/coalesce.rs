@@ -2,7 +2,7 @@
 //! after a while. While one process rings, one more waits to ring, and all others leave their mail to that one.
 
 use std::io::{self, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use poste_core::log::{MessageNo, WakeWay};
@@ -58,7 +58,7 @@ pub struct Next {
 /// Asks to be the next process that rings an agent, for all mail that rings by then. `None`: another process is next,
 /// and will ring for this mail too.
 pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
-    match live::locked(&path(office, agent, "next")?, Duration::ZERO) {
+    match locked(office, agent, "next", Duration::ZERO) {
         Ok(lock) => Ok(Some(Next { _lock: lock })),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -68,7 +68,7 @@ pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
 /// Asks to ring an agent for some mail. A request by hand ignores a failed last ring, whose cause may have been fixed.
 /// `WouldBlock`: the process that rings does not finish.
 pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
-    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let file = locked(office, agent, "rung", PATIENCE)?;
     let mut bytes = Vec::new();
     (&*file).take(BYTES_MAX).read_to_end(&mut bytes)?;
     let last: Option<Rung> = serde_json::from_slice(&bytes).ok();
@@ -86,10 +86,9 @@ pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency
     Ok(Turn::Wait(WINDOW - ago))
 }
 
-fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
-    live::make_folder(office)?;
-    let name = blake3::hash(format!("agent {agent}").as_bytes()).to_hex();
-    Ok(office.join(live::FOLDER).join(&name[..32]).with_extension(extension))
+fn locked(office: &Path, agent: &Name, extension: &str, patience: Duration) -> io::Result<Locked> {
+    let file = format!("{}.{extension}", live::stem_of(&format!("agent {agent}")));
+    live::locked(&live::make_folder(office)?, &file, patience)
 }
 
 impl Bell {

@@ -48,7 +48,7 @@ impl Repository {
             .current_dir(folder)
             .env_clear()
             .env("PATH", format!("{}:{path}", self.bin.display()))
-            .env("HOME", self.root.join("home"))
+            .env("HOME", &self.root)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "a")
             .env("GIT_AUTHOR_EMAIL", "a@example.com")
