@@ -210,7 +210,7 @@ impl Office {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.folder).env_clear().env("HOME", &self.folder).env("LANG", "C.UTF-8");
+        command.current_dir(&self.folder).env_clear().env("HOME", self.folder.join("home")).env("LANG", "C.UTF-8");
         command.env("PATH", path().unwrap_or_default());
         command
     }

@@ -1,12 +1,12 @@
 //! Reading and replacing `poste.toml` and `local.toml`.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::path::Path;
 
 use poste_core::Error;
-use poste_core::store::sync_folder;
+use poste_core::store::Folder;
+use poste_core::store::folder;
 
 /// The text of a configuration file, if it exists. It comes with a repository, so it may be anything: a pipe without a
 /// writer, a link to a device, a gigabyte.
@@ -14,15 +14,12 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
     // Ten times the size of the largest valid file. Collecting mistakes costs memory and time for each byte.
     const CONFIG_BYTES_MAX: u64 = 256 * 1024;
     let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
+    let file = match place(path).and_then(|(folder, name)| folder.open_to_read(name)) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(wrong(error.to_string())),
         Err(error) => return Err(Error::io(path, error)),
     };
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(wrong("it is not a regular file".to_owned()));
-    }
     let mut bytes = Vec::new();
     file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
@@ -31,49 +28,42 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
     String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is not valid UTF-8".to_owned()))
 }
 
-/// Replaces a configuration file atomically: after a crash it is the old one or the new one. It keeps its mode.
+/// Replaces a configuration file atomically: after a crash it is the old one or the new one. `poste.toml` keeps its
+/// mode, and if it is a link, its target is replaced.
 ///
 /// `old` is the text that the new one was made from. Editors do not take our lock, so the file is compared once more;
 /// a change between that and the rename could still be lost, which no file system call can rule out.
 pub(crate) fn replace_config(path: &Path, old: Option<&str>, new: &str) -> Result<(), Error> {
-    // A link stays a link: its target is replaced.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let failed = |error| Error::io(&target, error);
-    let folder = target.parent().unwrap_or(Path::new("/"));
-    let (unfinished, mut file) = begin_beside(&target)?;
-    let written = file.write_all(new.as_bytes()).and_then(|()| file.sync_all());
-    let renamed = written.map_err(failed).and_then(|()| {
-        if read_config(path)?.as_deref() != old {
-            let message = "it was changed by another process at the same time; nothing was written".to_owned();
-            return Err(Error::Config { path: path.to_owned(), message });
-        }
-        fs::rename(&unfinished, &target).map_err(failed)
-    });
-    if renamed.is_err() {
-        let _ = fs::remove_file(&unfinished);
+    let is_as_before = || matches!(read_config(path), Ok(now) if now.as_deref() == old);
+    let replaced = place(path)
+        .and_then(|(folder, name)| folder.replace_if(name, new.as_bytes(), is_own(path), is_as_before))
+        .map_err(|error| Error::io(path, error))?;
+    if !replaced {
+        let message = "it was changed by another process at the same time; nothing was written".to_owned();
+        return Err(Error::Config { path: path.to_owned(), message });
     }
-    renamed?;
-    sync_folder(folder)
+    Ok(())
 }
 
-/// Creates a new file next to the one it is to replace, with its mode. Other users may write into that folder, or it
-/// came with a repository, so the name cannot be guessed, and an existing file or link of that name is never opened.
-fn begin_beside(target: &Path) -> Result<(PathBuf, fs::File), Error> {
-    let unfinished = target.with_extension(format!("toml.{}.tmp", uuid::Uuid::new_v4().simple()));
-    let failed = |error| Error::io(&unfinished, error);
-    let permissions = fs::metadata(target).ok().map(|meta| meta.permissions());
-    // Until it has the mode of the old file, only its owner may open it.
-    let mode = if permissions.is_some() { 0o600 } else { 0o666 };
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished).map_err(failed)?;
-    if let Some(Err(error)) = permissions.map(|permissions| file.set_permissions(permissions)) {
-        let _ = fs::remove_file(&unfinished);
-        return Err(failed(error));
+/// Whether it is this machine's own file, in the office.
+fn is_own(path: &Path) -> bool {
+    path.file_name() == Some(OsStr::new(crate::LOCAL_FILE))
+}
+
+/// The folder of a configuration file, and its name there. An office contains no links, and `poste.toml` beside it may
+/// be a link to a file of its project only.
+fn place(path: &Path) -> io::Result<(Folder, OsString)> {
+    let (folder, name) = (folder::parent(path), path.file_name().unwrap_or_default());
+    match is_own(path) {
+        true => Ok((Folder::open(folder)?, name.to_owned())),
+        false => folder::file_in_project(folder, Path::new(name)),
     }
-    Ok((unfinished, file))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -93,18 +83,38 @@ mod tests {
     }
 
     #[test]
-    fn a_link_under_the_name_of_the_unfinished_file_is_not_written_through() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        fs::write(path("poste.toml"), "old").unwrap();
-        fs::write(path("victim"), "precious").unwrap();
-        symlink("victim", path(&format!("poste.toml.{}.tmp", std::process::id()))).unwrap();
-        replace_config(&path("poste.toml"), Some("old"), "new").unwrap();
-        assert_eq!(fs::read_to_string(path("victim")).unwrap(), "precious");
-        assert_eq!(fs::read_to_string(path("poste.toml")).unwrap(), "new");
-        assert!(!fs::symlink_metadata(path("poste.toml")).unwrap().is_symlink());
-        let (first, second) = (begin_beside(&path("poste.toml")).unwrap(), begin_beside(&path("poste.toml")).unwrap());
-        assert_ne!(first.0, second.0, "the name cannot be guessed");
+    fn a_link_out_of_the_project_is_neither_read_nor_written_through() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("victim"), "precious").unwrap();
+        let project = tempfile::tempdir().unwrap();
+        let office = project.path().join(".poste");
+        fs::create_dir(&office).unwrap();
+        fs::set_permissions(&office, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(project.path().join("inside"), "inside").unwrap();
+        for (path, target) in [
+            (project.path().join("poste.toml"), outside.path().join("victim")),
+            (office.join("local.toml"), outside.path().join("victim")),
+            (office.join("local.toml"), project.path().join("inside")),
+        ] {
+            symlink(target, &path).unwrap();
+            assert!(read_config(&path).unwrap_err().to_string().contains("link"), "{}", path.display());
+            assert!(replace_config(&path, Some("precious"), "new").is_err());
+            assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read_to_string(outside.path().join("victim")).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(project.path().join("inside")).unwrap(), "inside");
+        assert_eq!(fs::read_dir(&office).unwrap().count(), 0, "no leftovers");
+    }
+
+    #[test]
+    fn only_its_owner_can_open_this_machine_s_own_file() {
+        let office = tempfile::tempdir().unwrap();
+        let path = office.path().join("local.toml");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        replace_config(&path, Some("old"), "new").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

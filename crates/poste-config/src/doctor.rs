@@ -36,6 +36,8 @@ fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
             .advice("correct the file")
             .verb("config check", json!({})),
         )),
+        // Reported with the folder.
+        Err(Error::Unsafe { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -74,7 +74,7 @@ impl Station {
     /// The agent and session of this process, and the files it may touch.
     pub fn caller(&self, office: &Office) -> Caller {
         let Identity { agent, session } = self.own.clone();
-        Caller { actor: agent, session, via: self.via, proof: self.proof, files: files_beside(office) }
+        Caller { actor: agent, session, via: self.via, proof: self.proof, files: files_beside(office, self.via) }
     }
 
     /// Renders a note for a person at a shell.
@@ -93,16 +93,20 @@ pub fn cwd() -> Result<PathBuf> {
 }
 
 /// The files this process may touch: those of the worktree it was started in, otherwise of the office's folder.
-fn files_beside(office: &Office) -> Files {
-    let opened = office.path().ok().and_then(|path| Files::open(&worktree_beside(path)?, path).ok());
+fn files_beside(office: &Office, via: Via) -> Files {
+    let opened = office.path().ok().and_then(|path| Files::open(&worktree_beside(path, via)?, path).ok());
     opened.unwrap_or_default()
 }
 
-/// The git worktree this process was started in, otherwise the folder that holds the office, otherwise the current one.
-pub fn worktree_beside(office: &Path) -> Option<PathBuf> {
+/// The git worktree this process was started in, otherwise the folder around it that holds the office, otherwise, for a
+/// command of a shell, the current folder. A server is started anywhere. `None`: there is none, or it is the home
+/// folder or the root, so that everything of this user would be in it.
+pub fn worktree_beside(office: &Path, via: Via) -> Option<PathBuf> {
     let cwd = cwd().ok()?;
     let beside = office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
-    discover::git_top(&cwd).or(beside).or(Some(cwd))?.canonicalize().ok()
+    let current = (via == Via::Cli).then(|| cwd.clone());
+    let top = discover::git_top(&cwd).or(beside).or(current)?.canonicalize().ok()?;
+    (!discover::is_home_or_root(&top)).then_some(top)
 }
 
 /// The place of a session that lasts as long as a process.

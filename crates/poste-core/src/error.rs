@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::fold::Rejection;
 use crate::foreign::Foreign;
 use crate::log::Malformed;
+use crate::store::Unsafe;
 use crate::text::RecordId;
 
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum Error {
         Foreign::path(path)
     )]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
+    /// Another user could have prepared it, or could change it.
+    #[error("{} is not used: {why}", Foreign::path(path))]
+    Unsafe { path: PathBuf, why: Unsafe },
     #[error("the office at {} was deleted or replaced while it was open", Foreign::path(.0))]
     Replaced(PathBuf),
     #[error("the newest records are missing: record {stored} was stored, but the log ends at {end}")]
@@ -86,7 +90,10 @@ impl Error {
         if is_disk_full(&source) {
             return Self::DiskFull { ids: Vec::new(), cause: format!("{}: {source}", Foreign::path(path)) };
         }
-        Self::Io { path: path.to_owned(), source }
+        match source.get_ref().and_then(|inner| inner.downcast_ref::<Unsafe>()) {
+            Some(why) => Self::Unsafe { path: path.to_owned(), why: *why },
+            None => Self::Io { path: path.to_owned(), source },
+        }
     }
 }
 

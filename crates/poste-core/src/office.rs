@@ -20,7 +20,8 @@ use crate::store::session_pages;
 use crate::store::tables::{Agent, Changes};
 use crate::store::waiters::Waiter;
 use crate::store::{
-    Erased, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, WriteGuard, fresh_id,
+    Erased, Folder, Follower, Interest, Interrupt, LocalLog, OfficeFiles, Options, Store, WriteGuard, WriteLock,
+    fresh_id,
 };
 use crate::text::{ContextName, Label, Name, RecordId};
 use crate::time::Timestamp;
@@ -228,6 +229,12 @@ impl Place {
         OfficeFiles::open(&self.path, self.clock.clone(), self.options.clone())
     }
 
+    /// Keeps every writer out until the guard is dropped.
+    pub(crate) fn lock(&self) -> Result<WriteGuard, Error> {
+        let folder = Folder::open(&self.path).map_err(|error| Error::io(&self.path, error))?;
+        WriteLock::new(&folder, &self.options.program).acquire(self.options.lock_timeout)
+    }
+
     /// Creates an office that follows a log, if it does not exist. Returns whether it was created.
     pub fn create_following(&self) -> Result<bool, Error> {
         Follower::create(&self.path, &self.options)
@@ -360,9 +367,8 @@ impl Office {
         name: &str,
         render: impl FnOnce(&Store) -> Result<String, E>,
     ) -> Result<PathBuf, E> {
-        let path = self.path()?;
         let _guard = self.files().hold()?;
-        Ok(session_pages::write(path, name, &render(self.store())?)?)
+        Ok(session_pages::write(self.folder()?, name, &render(self.store())?)?)
     }
 
     fn archives(&self) -> Result<&Archives, Error> {
@@ -389,6 +395,11 @@ impl Office {
 
     pub fn path(&self) -> Result<&Path, Error> {
         self.store().path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
+    }
+
+    /// The open folder of the office. Files in it are reached through it.
+    pub fn folder(&self) -> Result<&Folder, Error> {
+        self.files().folder()
     }
 
     pub fn agent(&self, name: &Name) -> Result<Option<Agent>, Error> {

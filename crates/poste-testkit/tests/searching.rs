@@ -2,8 +2,8 @@
 
 use poste_core::log::{Body, Content, Intent, MessageNo};
 use poste_core::office::{Place, Rules};
-use poste_core::store::Options;
 use poste_core::store::search::forget;
+use poste_core::store::{Folder, Options};
 use poste_core::views::{self, SearchQuery};
 use poste_core::{Error, Office};
 use poste_testkit::clock::SimClock;
@@ -63,7 +63,7 @@ fn one_history(seed: u64) -> Result<(), Box<dyn std::error::Error>> {
     }
     search(&office)?;
     let grown = everything_in(&place)?;
-    forget(&place.path)?;
+    forget(&Folder::open(&place.path)?)?;
     search(&office)?;
     let made = everything_in(&place)?;
     if grown != made {

@@ -27,7 +27,7 @@ impl Desk {
             .args(words.split(' '))
             .current_dir(self.folder.path())
             .env_clear()
-            .env("HOME", self.folder.path())
+            .env("HOME", self.folder.path().join("home"))
             .env("POSTE_NEXT_LETS_IN", lets_in)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -136,7 +136,7 @@ impl Desk {
         command
             .current_dir(&self.folder)
             .env_clear()
-            .env("HOME", &self.folder)
+            .env("HOME", self.folder.join("home"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(program.env.iter().map(|(key, value)| (*key, value.as_str())))
             .stdin(Stdio::null())

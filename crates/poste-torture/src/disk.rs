@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::rig::Result;
@@ -139,6 +140,9 @@ impl Image {
                 None => fs::create_dir_all(folder.join(path))?,
                 Some(bytes) => fs::write(folder.join(path), bytes)?,
             }
+            // A power loss changes no modes.
+            let mode = if bytes.is_none() { 0o700 } else { 0o600 };
+            fs::set_permissions(folder.join(path), fs::Permissions::from_mode(mode))?;
         }
         Ok(())
     }

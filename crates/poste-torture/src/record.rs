@@ -39,14 +39,24 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The path relative to the folder, if it is inside.
-    fn inside(&self, path: &Path) -> Option<PathBuf> {
-        self.folder.join(path).strip_prefix(self.folder).ok().map(Path::to_owned)
+    /// The paths of a call, each relative to the folder if it is inside. A name may be relative to an open folder.
+    fn paths(&self, call: &Call<'_>) -> Vec<Option<PathBuf>> {
+        let at = |folder: i64, name: &Path| self.open.get(&folder).map(|open| open.path.join(name));
+        let inside = |path: &Path| self.folder.join(path).strip_prefix(self.folder).ok().map(Path::to_owned);
+        let paths = call.paths().map(|(folder, path)| match folder {
+            Some(folder) if path.is_relative() => at(folder, &path),
+            _ => inside(&path),
+        });
+        paths.collect()
+    }
+
+    fn first_path(&self, call: &Call<'_>) -> Option<PathBuf> {
+        self.paths(call).into_iter().next().flatten()
     }
 
     fn take(&mut self, call: &Call<'_>) -> Result {
         match call.name {
-            "openat" | "openat2" => self.open_at(call),
+            "open" | "openat" | "openat2" => self.open_at(call),
             "close" => {
                 self.open.remove(&call.number(0)?);
                 Ok(())
@@ -78,6 +88,7 @@ impl Reader<'_> {
             "unlink" | "unlinkat" => self.one_path(call, Op::Unlink),
             "mkdir" | "mkdirat" => self.one_path(call, Op::MakeFolder),
             "fcntl" if !call.args.contains("F_DUPFD") => Ok(()),
+            "fcntl" => self.duplicate(call),
             "msync" | "sync_file_range" => Ok(()),
             _ if self.concerns_us(call) => Err(format!("the model does not know {}", call.name)),
             _ => Ok(()),
@@ -86,17 +97,13 @@ impl Reader<'_> {
 
     fn concerns_us(&self, call: &Call<'_>) -> bool {
         let by_descriptor = call.number(0).is_ok_and(|fd| self.open.contains_key(&fd));
-        by_descriptor || call.paths().any(|path| self.inside(&path).is_some())
+        by_descriptor || self.paths(call).iter().any(Option::is_some)
     }
 
     fn open_at(&mut self, call: &Call<'_>) -> Result {
         // A descriptor number is reused, so its old meaning ends here.
         self.open.remove(&call.result);
-        if !call.args.starts_with("AT_FDCWD") {
-            let is_read = !["O_CREAT", "O_RDWR", "O_WRONLY"].iter().any(|flag| call.args.contains(flag));
-            return if is_read { Ok(()) } else { Err("opened to write, relative to a folder".to_owned()) };
-        }
-        let Some(path) = call.paths().next().and_then(|path| self.inside(&path)) else { return Ok(()) };
+        let Some(path) = self.first_path(call) else { return Ok(()) };
         let flags = call.args.rsplit_once('"').map_or("", |(_, flags)| flags);
         let is_folder = flags.contains("O_DIRECTORY") || path.as_os_str().is_empty() || self.is_folder(&path);
         if flags.contains("O_CREAT") || (flags.contains("O_RDWR") || flags.contains("O_WRONLY")) && !is_folder {
@@ -106,6 +113,17 @@ impl Reader<'_> {
             self.ops.push(Op::Truncate { path: path.clone(), length: 0 });
         }
         self.open.insert(call.result, Open { path, offset: 0 });
+        Ok(())
+    }
+
+    /// Only of folders, which have no offset that both descriptors would share.
+    fn duplicate(&mut self, call: &Call<'_>) -> Result {
+        self.open.remove(&call.result);
+        let Some(open) = self.open.get(&call.number(0)?).cloned() else { return Ok(()) };
+        if open.offset > 0 || self.ops.iter().any(|op| matches!(op, Op::Open(path) if *path == open.path)) {
+            return Err(format!("the model does not know a second descriptor of {}", open.path.display()));
+        }
+        self.open.insert(call.result, open);
         Ok(())
     }
 
@@ -172,9 +190,9 @@ impl Reader<'_> {
 
     /// Both names of a call, if they are inside the folder.
     fn two_paths(&self, call: &Call<'_>) -> Result<Option<(PathBuf, PathBuf)>> {
-        let paths: Vec<PathBuf> = call.paths().collect();
-        let [from, to] = paths.as_slice() else { return Err(format!("{} of not two names", call.name)) };
-        match (self.inside(from), self.inside(to)) {
+        let paths: [Option<PathBuf>; 2] =
+            self.paths(call).try_into().map_err(|_| format!("{} of not two names", call.name))?;
+        match paths.into() {
             (Some(from), Some(to)) => Ok(Some((from, to))),
             (None, None) => Ok(None),
             _ => Err(format!("{} into or out of the folder", call.name)),
@@ -182,7 +200,7 @@ impl Reader<'_> {
     }
 
     fn one_path(&mut self, call: &Call<'_>, op: fn(PathBuf) -> Op) -> Result {
-        if let Some(path) = call.paths().next().and_then(|path| self.inside(&path)) {
+        if let Some(path) = self.first_path(call) {
             self.ops.push(op(path));
         }
         Ok(())
@@ -219,9 +237,15 @@ impl<'a> Call<'a> {
         self.args.split('"').skip(1).step_by(2)
     }
 
-    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+    /// Its paths, each with the descriptor of the folder it is relative to.
+    fn paths(&self) -> impl Iterator<Item = (Option<i64>, PathBuf)> {
         use std::os::unix::ffi::OsStringExt;
-        self.strings().filter_map(|text| unhex(text).ok()).map(|bytes| std::ffi::OsString::from_vec(bytes).into())
+        let mut before = "";
+        self.args.split(", ").filter_map(move |argument| {
+            let folder = std::mem::replace(&mut before, argument).parse().ok();
+            let bytes = unhex(argument.strip_prefix('"')?.strip_suffix('"')?).ok()?;
+            Some((folder, std::ffi::OsString::from_vec(bytes).into()))
+        })
     }
 
     fn bytes(&self) -> Result<Vec<u8>> {
@@ -273,6 +297,30 @@ mod tests {
                 Op::Sync(tmp.clone()),
                 Op::Rename(tmp, blob),
                 Op::Answer,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_is_relative_to_an_open_folder() {
+        let trace = format!(
+            "7 openat(AT_FDCWD, \"{}\", O_RDONLY|O_DIRECTORY) = 3\n7 fcntl(3, F_DUPFD_CLOEXEC, 3) = 6\n\
+             7 openat(3, \"{}\", O_WRONLY|O_CREAT, 0600) = 4\n7 write(4, \"\\x61\", 1) = 1\n\
+             7 renameat(3, \"{}\", 6, \"{}\") = 0\n7 unlinkat(9, \"{}\", 0) = 0\n7 fsync(6) = 0\n",
+            hex("/f"),
+            hex("tmp"),
+            hex("tmp"),
+            hex("blob"),
+            hex("elsewhere"),
+        );
+        let (tmp, blob) = (PathBuf::from("tmp"), PathBuf::from("blob"));
+        assert_eq!(
+            read(&trace, Path::new("/f")).unwrap(),
+            [
+                Op::Open(tmp.clone()),
+                Op::Write { path: tmp.clone(), at: 0, bytes: b"a".to_vec() },
+                Op::Rename(tmp, blob),
+                Op::Sync(PathBuf::new()),
             ]
         );
     }

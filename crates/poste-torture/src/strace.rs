@@ -27,7 +27,7 @@ impl Call {
 
     /// A writer also opens the bell before it writes, but only to read it.
     pub(crate) fn rings_the_bell(&self) -> bool {
-        self.name == "openat" && self.line.contains("/bell\"") && self.line.contains("O_RDWR")
+        self.name == "openat" && self.line.contains("\"bell\"") && self.line.contains("O_RDWR")
     }
 }
 
@@ -83,8 +83,24 @@ fn called(line: &str) -> Option<&str> {
 }
 
 /// Calls that change the disk or are visible from outside.
-const TELLING: &[&str] =
-    &["pwrite64", "write", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "flock", "mkdir", "openat", "close"];
+const TELLING: &[&str] = &[
+    "pwrite64",
+    "write",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "rename",
+    "renameat",
+    "unlink",
+    "unlinkat",
+    "linkat",
+    "flock",
+    "mkdir",
+    "mkdirat",
+    "open",
+    "openat",
+    "close",
+];
 
 /// The calls before which a recorded command is killed: all of them, or in the short form a sample of the telling ones.
 pub(crate) fn where_to_kill(rig: &Rig, rng: &mut Rng, calls: &[Call], short: usize) -> Vec<Call> {

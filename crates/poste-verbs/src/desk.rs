@@ -225,7 +225,11 @@ impl<'d> Desk<'d> {
     /// The worktree whose files the caller may use.
     pub fn worktree(&self) -> Result<&'d Worktree> {
         let own = self.caller.files.own();
-        own.ok_or_else(|| Error::refused("files cannot be named here").code("no_files"))
+        own.ok_or_else(|| {
+            Error::refused("files cannot be named here: there is no project around this process")
+                .code("no_files")
+                .hint("start it in a git repository, or in the folder that holds the office; the home folder and / do not count")
+        })
     }
 
     pub fn now(&self) -> Result<Timestamp> {

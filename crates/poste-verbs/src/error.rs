@@ -5,6 +5,7 @@ use std::io;
 
 use poste_core::escape;
 use poste_core::fold::{Class, Code, Rejection};
+use poste_core::store::Unsafe;
 use poste_core::store::artifact::FileFault;
 use poste_core::text::InvalidText;
 use serde_json::{Map, Value, json};
@@ -95,6 +96,7 @@ fn code_of(error: &poste_core::Error) -> Option<&'static str> {
     match error {
         poste_core::Error::Artifact { fault: FileFault::Missing, .. } => Some(MISSING_FILE),
         poste_core::Error::Artifact { fault: FileFault::Empty, .. } => Some(EMPTY_FILE),
+        poste_core::Error::Unsafe { .. } => Some("unsafe_office"),
         _ => None,
     }
 }
@@ -297,6 +299,7 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
         Core::UnsafeFileSystem { .. } => {
             (Kind::Refused, Some(note!("keep the office on a local disk and name its folder: " @Office)))
         }
+        Core::Unsafe { why, .. } => (Kind::Refused, Some(how_to_make_safe(*why))),
         Core::Replaced(_) => (Kind::Conflict, text("check the folder, then run the command again")),
         Core::Lost { .. } => (
             Kind::Conflict,
@@ -344,5 +347,13 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
             (Kind::Refused, text("check owner and permissions of the folder"))
         }
         Core::Io { .. } | Core::Sqlite(_) => (Kind::Internal, None),
+    }
+}
+
+fn how_to_make_safe(why: Unsafe) -> Note {
+    match why {
+        Unsafe::Link => note!("remove the link, or replace it with what it leads to; examine the office: "[doctor]),
+        Unsafe::Owner(_) => "an office is for one user: run poste as its owner, or use an office of your own".into(),
+        Unsafe::Mode(_) => note!("take the access of other users away: " [doctor, fix = true]),
     }
 }

@@ -5,20 +5,19 @@
 //! and nothing is lost.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use poste_core::log::{MessageNo, Position, SessionProcess};
-use poste_core::store::Locked;
 use poste_core::store::processes::Presence;
+use poste_core::store::{Folder, Locked};
 use poste_core::text::{Name, Session};
 use poste_core::views::Heard;
 use poste_core::{Address, Timestamp};
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::program::Program;
@@ -108,15 +107,20 @@ impl Live {
 
     /// The last saved state. `None`: there is none, or the file cannot be read.
     pub fn load(office: &Path, session: &Session) -> Option<Self> {
-        let found: Self = serde_json::from_slice(&read(&path(office, session)).ok()?).ok()?;
+        Self::load_from(&folder(office).ok()?, session)
+    }
+
+    fn load_from(folder: &Folder, session: &Session) -> Option<Self> {
+        let found = read(folder, &file(session, "json"))?;
         (found.session == *session).then_some(found)
     }
 
     /// The session whose program is the first of these processes that has one.
     pub fn of_process(office: &Path, processes: &[SessionProcess]) -> Option<Self> {
-        let files = fs::read_dir(office.join(FOLDER)).ok()?.flatten().map(|entry| entry.path());
-        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-        let all = files.filter_map(|path| serde_json::from_slice::<Self>(&read(&path).ok()?).ok());
+        let folder = folder(office).ok()?;
+        let names = folder.names().ok()?.into_iter().filter_map(|name| name.into_string().ok());
+        let files = names.filter(|name| name.ends_with(".json"));
+        let all = files.filter_map(|name| read(&folder, &name));
         let near = |live: &Self| processes.iter().position(|process| live.process.as_ref() == Some(process));
         all.filter_map(|live| Some((near(&live)?, live))).min_by_key(|(near, _)| *near).map(|(_, live)| live)
     }
@@ -137,88 +141,98 @@ impl Live {
         patience: Duration,
         change: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        let path = path(office, session);
-        make_folder(office)?;
-        let _lock = locked(&path.with_extension("lock"), patience)?;
-        let before = Self::load(office, session);
+        let folder = make_folder(office)?;
+        let _lock = locked(&folder, &file(session, "lock"), patience)?;
+        let before = Self::load_from(&folder, session);
         let mut live = before.clone().unwrap_or_else(|| Self::new(session.clone()));
         let done = change(&mut live)?;
         if before.as_ref() != Some(&live) {
-            save(&path, &live)?;
+            // It is not synced: the state is worthless after a reboot.
+            let text = serde_json::to_vec(&live).map_err(io::Error::from)?;
+            folder.replace_unsynced(file(session, "json"), &text)?;
         }
         Ok(done)
     }
 
     /// Deletes the files of sessions that have ended, unless they are in use at this moment.
     pub fn sweep(office: &Path, live: &[Session]) -> io::Result<()> {
-        let folder = office.join(FOLDER);
+        let folder = folder(office)?;
         let mut stems = BTreeSet::new();
-        for path in fs::read_dir(&folder)?.flatten().map(|entry| entry.path()) {
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-            match extension {
-                "json" | "lock" | "waiter" => stems.extend(path.file_stem().map(ToOwned::to_owned)),
-                _ if is_old(&path) => remove_unused(&path)?,
+        for entry in folder.entries()? {
+            match entry.name.rsplit_once('.') {
+                Some((stem, "json" | "lock" | "waiter")) => drop(stems.insert(stem.to_owned())),
+                _ if entry.age() > OLD => remove_unused(&folder, &entry.name)?,
                 _ => {}
             }
         }
+        let live_stems: BTreeSet<String> = live.iter().map(stem).collect();
         for stem in stems {
-            let path = folder.join(stem).with_extension("json");
-            let is_live = live.iter().any(|session| self::path(office, session) == path);
-            sweep_one(&path, is_live, live)?;
+            sweep_one(&folder, &stem, live_stems.contains(&stem), live)?;
         }
         Ok(())
     }
 
     /// Deletes the state of a session that has ended. Its locks stay until a sweep: a process may be waiting for one.
     pub fn forget(office: &Path, session: &Session) -> io::Result<()> {
-        remove(&path(office, session))
+        match folder(office).and_then(|folder| folder.remove(file(session, "json"))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
+}
+
+/// The file of a session, for people.
+pub fn path(office: &Path, session: &Session) -> PathBuf {
+    office.join(FOLDER).join(file(session, "json"))
 }
 
 /// Session ids come from the programs and may not be valid file names, so files are named by their hash.
-pub fn path(office: &Path, session: &Session) -> PathBuf {
-    let name = blake3::hash(session.as_str().as_bytes()).to_hex();
-    office.join(FOLDER).join(&name[..32]).with_extension("json")
+pub(crate) fn file(session: &Session, extension: &str) -> String {
+    format!("{}.{extension}", stem(session))
 }
 
-pub(crate) fn make_folder(office: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(office.join(FOLDER)) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
+fn stem(session: &Session) -> String {
+    stem_of(session.as_str())
 }
 
-pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+pub(crate) fn stem_of(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..32].to_owned()
+}
+
+/// What is in it counts only because nobody else may write there: opening checks the office and each file.
+pub(crate) fn folder(office: &Path) -> io::Result<Folder> {
+    Folder::open(office)?.below(FOLDER)
+}
+
+pub(crate) fn make_folder(office: &Path) -> io::Result<Folder> {
+    Folder::open(office)?.make(FOLDER)
 }
 
 /// Locks a file. Locks have no timeout, so this polls. `WouldBlock`: the lock was held for all of `patience`.
-pub(crate) fn locked(path: &Path, patience: Duration) -> io::Result<Locked> {
+pub(crate) fn locked(folder: &Folder, name: &str, patience: Duration) -> io::Result<Locked> {
     let deadline = Instant::now() + patience;
     loop {
-        match Locked::exclusive(lock_file(path)?) {
+        match Locked::exclusive(folder.open_or_create(name)?) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
                 thread::sleep(LOCK_PERIOD);
             }
             Err(error) => return Err(error),
             // If the file was swept between the two steps, other processes lock another file.
-            Ok(lock) if is_at(&lock, path) => return Ok(lock),
+            Ok(lock) if is_at(&lock, folder, name) => return Ok(lock),
             Ok(_) => {}
         }
     }
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
-    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let found = fs::symlink_metadata(path).map(place);
-    file.metadata().map(place).is_ok_and(|own| found.is_ok_and(|found| found == own))
+fn is_at(file: &File, folder: &Folder, name: &str) -> bool {
+    file.metadata().is_ok_and(|own| folder.identity_of(name) == Some((own.dev(), own.ino())))
 }
 
 /// A session that the log does not list as live may still run: it has no agent yet, or another session took over.
-fn sweep_one(path: &Path, is_live: bool, live: &[Session]) -> io::Result<()> {
-    let Ok(_lock) = locked(&path.with_extension("lock"), Duration::ZERO) else { return Ok(()) };
-    let known: Option<Live> = read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+fn sweep_one(folder: &Folder, stem: &str, is_live: bool, live: &[Session]) -> io::Result<()> {
+    let [json, lock, waiter] = ["json", "lock", "waiter"].map(|extension| format!("{stem}.{extension}"));
+    let Ok(_lock) = locked(folder, &lock, Duration::ZERO) else { return Ok(()) };
+    let known = read(folder, &json);
     let is_needed = match known.as_ref().map(|known| (Presence::of(known.process.as_ref()), &known.runs_as)) {
         Some((Presence::Running, _)) => true,
         Some((Presence::Gone, _)) => false,
@@ -228,58 +242,28 @@ fn sweep_one(path: &Path, is_live: bool, live: &[Session]) -> io::Result<()> {
     if is_needed {
         return Ok(());
     }
-    let waiter = path.with_extension("waiter");
-    let Ok(_waiter) = locked(&waiter, Duration::ZERO) else { return Ok(()) };
-    for file in [path, &waiter, &path.with_extension("lock")] {
-        remove(file)?;
-    }
-    Ok(())
+    let Ok(_waiter) = locked(folder, &waiter, Duration::ZERO) else { return Ok(()) };
+    [json, waiter, lock].iter().try_for_each(|name| folder.remove(name).map(drop))
 }
 
 /// Age at which files that belong to no session are deleted: notes of rings, unfinished files.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
-fn is_old(path: &Path) -> bool {
-    let changed = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
-    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD))
-}
-
-fn remove_unused(path: &Path) -> io::Result<()> {
-    match locked(path, Duration::ZERO) {
-        Ok(_lock) => remove(path),
+fn remove_unused(folder: &Folder, name: &str) -> io::Result<()> {
+    match locked(folder, name, Duration::ZERO) {
+        Ok(_lock) => folder.remove(name).map(drop),
         Err(_) => Ok(()),
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Replaces the file atomically. It is not synced: the state is worthless after a reboot.
-fn save(path: &Path, live: &Live) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".unfinished-").tempfile_in(folder)?; // 0600
-    file.write_all(&serde_json::to_vec(live)?)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+fn read(folder: &Folder, name: &str) -> Option<Live> {
+    serde_json::from_slice(&folder.read(name, BYTES_MAX).ok()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -314,6 +298,7 @@ mod tests {
     fn ended_sessions_are_swept_without_losing_locks() {
         let office = tempfile::tempdir().unwrap();
         let office = office.path();
+        let live = || make_folder(office).unwrap();
         let own = poste_core::store::processes::written_down(std::process::id());
         let gone = SessionProcess { started_ms: own.started_ms.map(|ms| ms - 10), ..own.clone() };
         let name = |name: &str| -> Session { name.parse().unwrap() };
@@ -334,7 +319,7 @@ mod tests {
         made("over", None, None);
         Live::forget(office, &name("over")).unwrap(); // its lock stays
         made("live-and-crashed", Some(&gone), None);
-        let held = locked(&path(office, &name("busy")).with_extension("lock"), PATIENCE).unwrap();
+        let held = locked(&live(), &file(&name("busy"), "lock"), PATIENCE).unwrap();
         let [old, new] = ["old", "new"].map(|name| office.join(FOLDER).join(name).with_extension("rung"));
         for file in [&old, &new] {
             fs::write(file, "").unwrap();
@@ -351,16 +336,16 @@ mod tests {
         drop(held);
 
         // A waiter does not get a lock whose file was deleted while it waited.
-        let lock = path(office, &name("busy")).with_extension("lock");
-        let held = locked(&lock, PATIENCE).unwrap();
+        let lock = file(&name("busy"), "lock");
+        let held = locked(&live(), &lock, PATIENCE).unwrap();
         let waits = thread::spawn({
-            let lock = lock.clone();
-            move || locked(&lock, PATIENCE)
+            let (folder, lock) = (live(), lock.clone());
+            move || locked(&folder, &lock, PATIENCE)
         });
         thread::sleep(Duration::from_millis(50));
-        remove(&lock).unwrap();
+        live().remove(&lock).unwrap();
         drop(held);
         let _theirs = waits.join().unwrap().unwrap();
-        assert!(locked(&lock, Duration::ZERO).is_err());
+        assert!(locked(&live(), &lock, Duration::ZERO).is_err());
     }
 }

@@ -348,7 +348,7 @@ impl Cx {
 
     /// Converts a path argument for a verb: relative to the worktree if it is below it.
     pub(crate) fn path(&self, path: PathBuf) -> PathBuf {
-        let root = self.place().ok().and_then(|place| station::worktree_beside(&place.path));
+        let root = self.place().ok().and_then(|place| station::worktree_beside(&place.path, self.station.via));
         match (self.cwd(), root) {
             (Ok(cwd), Some(root)) if cwd != root => {
                 let whole = cwd.join(&path);

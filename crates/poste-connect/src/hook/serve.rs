@@ -15,7 +15,7 @@ use poste_core::Timestamp;
 use poste_core::log::MessageNo;
 use poste_core::office::{Office, head};
 use poste_core::store::tables::Agent;
-use poste_core::store::{discover, last_rung};
+use poste_core::store::{Folder, discover, last_rung};
 use poste_core::text::{Name, Session};
 use poste_core::views;
 use poste_verbs::live::{Announced, Live};
@@ -125,7 +125,8 @@ impl Call {
         let Some(live) = self.live() else { return false };
         let told = &live.told;
         let rests = told.unmarked.is_empty() && (told.holds == 0 || self.moment == Moment::Tool);
-        let heard = told.looked_until.is_some_and(|until| last_rung(&self.office).is_some_and(|rung| rung <= until));
+        let rung = || last_rung(&Folder::open(&self.office).ok()?);
+        let heard = told.looked_until.is_some_and(|until| rung().is_some_and(|rung| rung <= until));
         // A time further ahead than any that is written means that the clock was set back.
         let in_time = told.look_again_at.is_some_and(|at| now < at && at <= now.plus_ms(LOOK_AGAIN_MS));
         rests && heard && in_time

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use poste_core::Timestamp;
 use poste_core::log::{MessageNo, Position};
 use poste_core::office::Office;
-use poste_core::store::last_rung;
 use poste_core::store::processes::{self, Presence};
+use poste_core::store::{Folder, last_rung};
 use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
@@ -273,7 +273,7 @@ impl Connection {
 
     /// The newest record according to the bell, which is one small file.
     pub(super) fn last_rung(&self) -> Option<Position> {
-        last_rung(&self.station.place().ok()?.path)
+        last_rung(&Folder::open(&self.station.place().ok()?.path).ok()?)
     }
 
     #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::store::aside::{self, Aside};
 use crate::store::folder::{self, Kind};
 use crate::store::schema::get_meta;
-use crate::store::{Store, WriteLock, file_system};
+use crate::store::{Folder, Store, file_system};
 use crate::views;
 
 /// The outcome of a restore.
@@ -43,7 +43,8 @@ pub fn restore(
     file_system::check(parent)?;
     let aside = Aside::begin(parent, &restoring_prefix(name))?;
     copy_files(snapshot, &manifest, &aside, progress)?;
-    folder::make_missing(aside.path())?;
+    let made = Folder::open(aside.path()).and_then(|folder| folder.make_missing());
+    made.map_err(|error| Error::io(aside.path(), error))?;
     let migrated = make_office(snapshot, &manifest, &aside, place, progress)?;
 
     let mut restored = Restored { manifest, kept: None, kept_position: None, migrated };
@@ -53,9 +54,8 @@ pub fn restore(
         Some(old) => {
             let keep = free_name(&parent.join(format!("{}{}", kept_prefix(name), compact(place.clock.wall()))))?;
             // If it is not an office, it has no writers.
-            let is_office = old.kind != Kind::File && folder::entry(&place.path.join(DATABASE))?.is_some();
-            let lock = WriteLock::new(&place.path, &place.options.program);
-            let _held = is_office.then(|| lock.acquire(place.options.lock_timeout)).transpose()?;
+            let is_office = old.kind == Kind::Folder && folder::entry(&place.path.join(DATABASE))?.is_some();
+            let _held = is_office.then(|| place.lock()).transpose()?;
             restored.kept_position = last_position(place, &restored.manifest.office);
             aside.replace(&place.path, &keep)?;
             restored.kept = Some(keep);
@@ -102,12 +102,12 @@ fn copy_files(
             done += bytes;
             progress(Progress { what: "copying and checking files", done, of });
         };
-        match aside::copy(&from, &aside.path().join(&file.path), moved)? {
-            None => return Err(wrong(&from, "the snapshot is incomplete: this file is missing".to_owned())),
-            Some(copied) if copied.digest != file.digest || copied.size != file.bytes => {
-                return Err(wrong(&from, "the snapshot is damaged: this file does not match its digest".to_owned()));
-            }
-            Some(_) => {}
+        let Some(source) = aside::source(snapshot, &file.path)? else {
+            return Err(wrong(&from, "the snapshot is incomplete: this file is missing".to_owned()));
+        };
+        let copied = aside::copy(source, &aside.path().join(&file.path), moved)?;
+        if copied.digest != file.digest || copied.size != file.bytes {
+            return Err(wrong(&from, "the snapshot is damaged: this file does not match its digest".to_owned()));
         }
     }
     Ok(())

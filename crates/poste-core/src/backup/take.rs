@@ -36,8 +36,8 @@ pub fn take(from: &Office, into: &Path, progress: &mut dyn FnMut(Progress)) -> R
     let copy = Store::open_copy_of_office(aside.path(), options)?;
     let id = get_meta(copy.conn(), "office")?.unwrap_or_default();
     let mut manifest = Manifest::of(id, copy.version()?.schema, from.wall().to_string());
-    copy_blobs(&copy, office, &aside, &mut manifest, progress)?;
-    copy_archives(&copy, office, &aside, &mut manifest, progress)?;
+    copy_blobs(&copy, from, &aside, &mut manifest, progress)?;
+    copy_archives(&copy, from, &aside, &mut manifest, progress)?;
 
     let report = views::verify(&copy, |position| {
         progress(Progress { what: "verifying the copy", done: position.0, of: head.position.0 });
@@ -72,18 +72,20 @@ fn place(into: &Path) -> Result<(&Path, &str), Error> {
 /// Skips blobs that the office lacks: verifying the copy reports each of them with its record.
 fn copy_blobs(
     copy: &Store,
-    office: &Path,
+    from: &Office,
     aside: &Aside,
     manifest: &mut Manifest,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
+    let Some(blobs) = from.store().blobs() else { return Ok(()) };
     let named = views::named_blobs(copy, crate::Position(0), |_| {})?;
     let target = aside.folder(BLOBS)?;
     let of = named.len() as u64;
     for (done, digest) in named.into_iter().enumerate() {
         progress(Progress { what: "copying blobs", done: done as u64, of });
         let name = digest.to_string();
-        let Some(copied) = aside::copy(&office.join(BLOBS).join(&name), &target.join(&name), |_| {})? else { continue };
+        let Some(source) = blobs.open(&digest)? else { continue };
+        let copied = aside::copy(source, &target.join(&name), |_| {})?;
         if copied.digest != digest {
             return Err(Error::Damaged(format!("blob {name} does not match its name; no snapshot was made")));
         }
@@ -95,22 +97,21 @@ fn copy_blobs(
 /// Copies the archives that records of the copy name. Other files are unfinished or left over.
 fn copy_archives(
     copy: &Store,
-    office: &Path,
+    from: &Office,
     aside: &Aside,
     manifest: &mut Manifest,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let archives = copy.tables()?.archives()?;
-    if archives.is_empty() {
-        return Ok(());
-    }
-    let source = office.join(ARCHIVE);
+    let named = copy.tables()?.archives()?;
+    let Some(archives) = from.store().archives().filter(|_| !named.is_empty()) else { return Ok(()) };
     let target = aside.folder(ARCHIVE)?;
-    let of = archives.len() as u64;
-    for (done, archive) in archives.into_iter().enumerate() {
+    let of = named.len() as u64;
+    for (done, archive) in named.into_iter().enumerate() {
         progress(Progress { what: "copying archives", done: done as u64, of });
         let name = archive.file;
-        if let Some(copied) = aside::copy(&source.join(&name), &target.join(&name), |_| {})? {
+        // Verifying the copy reports a missing one.
+        if archives.has(&name) {
+            let copied = aside::copy(archives.open(&name)?, &target.join(&name), |_| {})?;
             manifest.files.push(file(format!("{ARCHIVE}/{name}"), copied));
         }
     }

@@ -120,7 +120,7 @@ fn foreign(scene: &Scene<'_>, unmarked: bool) -> Result<Finding, Error> {
         )
         .advice("move it away, then create an office or restore one"));
     }
-    match check_no_mail(&scene.place.path) {
+    match check_no_mail(&scene.office) {
         Ok(()) => Ok(Finding::problem(
             "unfinished",
             "creation of the office was interrupted",
@@ -141,7 +141,7 @@ fn emptied(scene: &Scene<'_>, sign: &str) -> Finding {
 
 /// The number of records that the bell was rung for. It outlives a database that was deleted or truncated.
 fn had_records(scene: &Scene<'_>) -> Option<u64> {
-    bell::last_rung(&scene.place.path).map(|rung| rung.0).filter(|records| *records > 0)
+    bell::last_rung(&scene.office).map(|rung| rung.0).filter(|records| *records > 0)
 }
 
 fn lost_database(what: &str, records: u64) -> Finding {
@@ -183,7 +183,7 @@ fn versions(scene: &mut Scene<'_>, file: &FileVersion) -> bool {
 /// The bell is rung after a commit, so it never names a record that does not exist.
 pub(super) fn bell(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     // Read before the log: a record committed in between makes only the log longer.
-    let rung = bell::last_rung(&scene.place.path).unwrap_or_default().0;
+    let rung = bell::last_rung(&scene.office).unwrap_or_default().0;
     let last = opened.store.tables()?.cursor.head.position.0;
     if rung > last {
         scene.add(

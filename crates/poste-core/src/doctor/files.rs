@@ -14,7 +14,7 @@ use crate::log::Position;
 use crate::progress::Progress;
 use crate::store::Store;
 use crate::store::archive::{Line, is_archive_name};
-use crate::store::folder::{self, Entry, Kind};
+use crate::store::folder::{Entry, Kind};
 use crate::store::mirror::{self, Mirror};
 use crate::text::size;
 use crate::views;
@@ -107,8 +107,8 @@ pub(super) fn mirrors(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Erro
 }
 
 fn old_blobs(scene: &Scene<'_>) -> Result<Vec<(Digest, u64)>, Error> {
-    let blobs = folder::entries(&scene.place.path.join("blobs"))?;
-    let old = blobs.into_iter().filter(|entry| entry.age_ms >= ORPHAN_AGE_MS_MIN);
+    let blobs = scene.entries_of("blobs")?;
+    let old = blobs.into_iter().filter(|entry| entry.age_ms() >= ORPHAN_AGE_MS_MIN);
     Ok(old.filter_map(|entry| Some((entry.name.parse().ok()?, entry.bytes))).collect())
 }
 
@@ -117,8 +117,8 @@ fn old_blobs(scene: &Scene<'_>) -> Result<Vec<(Digest, u64)>, Error> {
 pub(super) fn unnamed_archives(scene: &mut Scene<'_>, opened: &Opened) -> Result<(), Error> {
     let tables = opened.store.tables()?;
     let (mut spare, mut only_here) = (Vec::new(), Vec::new());
-    for entry in folder::entries(&scene.place.path.join("archive"))? {
-        let is_old = entry.kind == Kind::File && entry.age_ms >= ORPHAN_AGE_MS_MIN;
+    for entry in scene.entries_of("archive")? {
+        let is_old = entry.kind == Kind::File && entry.age_ms() >= ORPHAN_AGE_MS_MIN;
         if !is_old || !is_archive_name(&entry.name) || tables.has_archive_file(&entry.name)? {
             continue;
         }

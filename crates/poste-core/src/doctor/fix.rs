@@ -1,6 +1,8 @@
 //! Fixes that are safe without asking: none of them can lose a message or a result.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -11,7 +13,7 @@ use super::folder::{LEFTOVER_AGE_MS_MIN, files};
 use super::{Report, quoted};
 use crate::error::Error;
 use crate::office::{Office, Place};
-use crate::store::{Store, WriteLock, aside, folder, mirror};
+use crate::store::{Folder, Store, aside, folder, mirror};
 use crate::text::ContextName;
 use crate::views;
 
@@ -82,14 +84,17 @@ fn describe(fix: &Fix, done: bool) -> String {
 
 fn apply(place: &Place, fix: &Fix, carry_out: &mut dyn FnMut(&mut Office)) -> Result<(), Error> {
     match fix {
-        Fix::Mode(path, mode) => folder::set_mode(path, *mode),
-        Fix::Modes(modes) => modes.iter().try_for_each(|(path, mode)| folder::set_mode(path, *mode)),
-        Fix::MakeMissing => folder::make_missing(&place.path),
-        Fix::RemoveUnderLock(path) => {
-            let _held = lock(place)?;
-            folder::remove_file(path)
+        Fix::Mode(path, mode) => set_mode(place, path, *mode),
+        Fix::Modes(modes) => modes.iter().try_for_each(|(path, mode)| set_mode(place, path, *mode)),
+        Fix::MakeMissing => {
+            let made = Folder::open(&place.path).and_then(|office| office.make_missing());
+            made.map_err(|error| Error::io(&place.path, error))
         }
-        Fix::RemoveOld(_, paths) => paths.iter().try_for_each(|path| remove_old(path, LEFTOVER_AGE_MS_MIN)),
+        Fix::RemoveUnderLock(path) => {
+            let _held = place.lock()?;
+            remove_old(place, path, 0)
+        }
+        Fix::RemoveOld(_, paths) => paths.iter().try_for_each(|path| remove_old(place, path, LEFTOVER_AGE_MS_MIN)),
         Fix::RemoveAbandoned(path) => match aside::is_abandoned(path) {
             true => folder::remove_folder(path),
             false => Ok(()),
@@ -106,27 +111,43 @@ fn apply(place: &Place, fix: &Fix, carry_out: &mut dyn FnMut(&mut Office)) -> Re
     }
 }
 
-fn lock(place: &Place) -> Result<impl Sized, Error> {
-    WriteLock::new(&place.path, &place.options.program).acquire(place.options.lock_timeout)
+fn set_mode(place: &Place, path: &Path, mode: u32) -> Result<(), Error> {
+    let set = match path == place.path {
+        true => Folder::open_as_is(path).and_then(|office| office.set_own_mode(mode)),
+        false => within(place, path).and_then(|(folder, name)| folder.set_mode(name, mode)),
+    };
+    set.map_err(|error| Error::io(path, error))
 }
 
 /// Checks the age again, because the file may be in use by now.
-fn remove_old(path: &Path, age_ms_min: i64) -> Result<(), Error> {
-    match folder::entry(path)? {
-        Some(entry) if entry.age_ms >= age_ms_min => folder::remove_file(path),
-        _ => Ok(()),
-    }
+fn remove_old(place: &Place, path: &Path, age_ms_min: i64) -> Result<(), Error> {
+    let remove = || -> io::Result<()> {
+        let (folder, name) = within(place, path)?;
+        match folder.entry(name)? {
+            Some(entry) if entry.age_ms() >= age_ms_min => folder.remove(name).map(drop),
+            _ => Ok(()),
+        }
+    };
+    remove().map_err(|error| Error::io(path, error))
+}
+
+/// The folder of the office that a file is in, opened without following links, and its name there.
+fn within<'a>(place: &Place, path: &'a Path) -> io::Result<(Folder, &'a OsStr)> {
+    let outside = || io::Error::other("it is not in the office");
+    let relative = path.strip_prefix(&place.path).map_err(|_| outside())?;
+    let (above, name) = relative.parent().zip(relative.file_name()).ok_or_else(outside)?;
+    Ok((Folder::open_as_is(&place.path)?.below(above)?, name))
 }
 
 /// While the lock is held, no new record can name one of them, and every writer checks under the lock that its blobs
 /// still exist. So the rest of the log is read here, and blobs that it does not name are unused.
 fn remove_orphans(place: &Place, orphans: &Orphans) -> Result<(), Error> {
-    let _held = lock(place)?;
+    let _held = place.lock()?;
     let store = Store::open_as_is(&place.path, place.options.clone())?;
     let named: BTreeSet<_> = views::named_blobs(&store, orphans.up_to, |_| {})?;
     let Some(blobs) = store.blobs() else { return Ok(()) };
     for digest in orphans.digests.difference(&named) {
-        remove_old(&blobs.path(digest), ORPHAN_AGE_MS_MIN)?;
+        remove_old(place, &blobs.path(digest), ORPHAN_AGE_MS_MIN)?;
     }
     Ok(())
 }
@@ -134,20 +155,20 @@ fn remove_orphans(place: &Place, orphans: &Orphans) -> Result<(), Error> {
 /// As with blobs: while the lock is held, no new record can name one, and every writer checks that its file still
 /// exists. Each is checked again, because the log may have been replaced by an older one since.
 fn remove_archives(place: &Place, names: &[String]) -> Result<(), Error> {
-    let _held = lock(place)?;
+    let _held = place.lock()?;
     let store = Store::open_as_is(&place.path, place.options.clone())?;
     let Some(archives) = store.archives() else { return Ok(()) };
     for name in names {
-        let is_orphan = folder::entry(&archives.path(name))?.is_some() && !store.tables()?.has_archive_file(name)?;
+        let is_orphan = archives.has(name) && !store.tables()?.has_archive_file(name)?;
         if is_orphan && is_in_log(&store, name)? {
-            remove_old(&archives.path(name), ORPHAN_AGE_MS_MIN)?;
+            remove_old(place, &archives.path(name), ORPHAN_AGE_MS_MIN)?;
         }
     }
     Ok(())
 }
 
 fn checkpoint(place: &Place) -> Result<(), Error> {
-    let _held = lock(place)?;
+    let _held = place.lock()?;
     let store = Store::open_as_is(&place.path, place.options.clone())?;
     store.empty_wal();
     match store.wal_bytes() {

@@ -8,6 +8,7 @@ use crate::backup;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::office::Place;
+use crate::store::Folder;
 use crate::store::archive::UNFINISHED;
 use crate::store::file_system::{self, Room};
 use crate::store::folder::{self, Entry, Kind};
@@ -17,45 +18,53 @@ use crate::time::length;
 /// Temporary files that have not been written to for this long are abandoned.
 pub(super) const LEFTOVER_AGE_MS_MIN: i64 = 10 * MINUTE_MS;
 
-/// Whether there is a folder to examine.
-pub(super) fn is_there(scene: &mut Scene<'_>) -> Result<bool, Error> {
-    let path = &scene.place.path;
+/// Opens the folder. `None`: there is something else at its path.
+pub(super) fn open(place: &Place, findings: &mut Vec<Finding>) -> Result<Option<Folder>, Error> {
+    let path = &place.path;
     let entry = folder::entry(path)?.ok_or_else(|| Error::NoOffice(path.clone()))?;
-    let is_folder = folder::is_folder(path);
-    if !is_folder {
-        let what = match entry.kind {
-            Kind::Link => "is a dangling link",
-            _ => "is not a folder",
-        };
-        scene.add(
-            Finding::problem(
-                "not_an_office",
-                format!("{} {what}", path.display()),
-                "It cannot be an office, and Poste does not look for one further up.",
+    let not_an_office = |what: &str| {
+        Finding::problem(
+            "not_an_office",
+            format!("{} {what}", path.display()),
+            "It cannot be an office, and Poste does not look for one further up.",
+        )
+    };
+    findings.push(match entry.kind {
+        Kind::Link if folder::is_folder(path) => not_an_office("is a link")
+            .advice("replace it with the folder it leads to")
+            .command(format!("ls -l {}", quoted(path))),
+        kind if kind != Kind::Folder => {
+            not_an_office(if kind == Kind::Link { "is a dangling link" } else { "is not a folder" })
+                .advice("check what it is and move it away; then create an office, or restore a snapshot")
+                .verb("init", json!({}))
+        }
+        _ => match Folder::open_as_is(path) {
+            Ok(folder) => return Ok(Some(folder)),
+            Err(error) => Finding::problem(
+                "permissions",
+                format!("{} cannot be opened: {error}", path.display()),
+                "No command can use this office.",
             )
-            .advice("check what it is and move it away; then create an office, or restore a snapshot")
-            .verb("init", json!({})),
-        );
-    }
-    Ok(is_folder)
+            .command(format!("ls -ld {}", quoted(path))),
+        },
+    });
+    Ok(None)
 }
 
 /// Only the owner may access the folder and everything in it that contains mail.
 pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
     let place = scene.place;
-    // The office may be reached through a link, but must not contain one.
-    let home = folder::real(&place.path)?;
-    let Some(office) = folder::entry(&home)? else { return Ok(()) };
+    let Some(office) = folder::entry(&place.path)? else { return Ok(()) };
     owner(scene, &office);
     if office.mode & 0o077 != 0 {
         scene.add(
             Finding::problem(
                 "permissions",
                 format!("others can access {} (mode {:04o})", place.path.display(), office.mode),
-                "Other users of this machine may be able to read or change the mail.",
+                "Other users of this machine may be able to read or change the mail. No command uses the office.",
             )
             .command(format!("chmod 700 {}", quoted(&place.path)))
-            .with_fix(Fix::Mode(home.clone(), 0o700)),
+            .with_fix(Fix::Mode(place.path.clone(), 0o700)),
         );
     }
     if office.mode & 0o700 != 0o700 {
@@ -69,12 +78,11 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
             .command(format!("chmod 700 {}", quoted(&place.path))),
         );
     }
-    let mut inside = folder::entries(&home)?;
-    inside.extend(folder::entries(&home.join("blobs"))?);
-    inside.extend(folder::entries(&home.join("archive"))?);
-    inside.extend(folder::entries(&home.join("contexts"))?);
-    inside.extend(folder::entries(&home.join("sessions"))?);
-    inside.extend(folder::entries(&home.join("live"))?);
+    let mut inside = scene.entries()?;
+    for folder in ["blobs", "archive", "contexts", "sessions", "live", "runs", "watch"] {
+        // A link in its place is among the others.
+        inside.extend(scene.entries_of(folder).unwrap_or_default());
+    }
     let open = inside.iter().filter(|entry| entry.name != ".gitignore" && entry.mode & 0o077 != 0);
     let open: Vec<&Entry> = open.filter(|entry| matches!(entry.kind, Kind::File | Kind::Folder)).collect();
     for entry in open.iter().take(SHOWN_MAX) {
@@ -107,7 +115,7 @@ pub(super) fn permissions(scene: &mut Scene<'_>) -> Result<(), Error> {
             Finding::warning(
                 "link",
                 format!("{} is a link", entry.path.display()),
-                "An office contains no links. The target may be on another disk, or change without notice.",
+                "An office contains no links, and Poste follows none. What needs this file or folder fails.",
             )
             .advice(match entry.name.as_str() {
                 "bell" => "remove it: it is not used; poste doctor --fix creates a new bell",
@@ -161,11 +169,11 @@ pub(super) fn missing(scene: &mut Scene<'_>) -> Result<(), Error> {
         (".gitignore", "Git may see the office and commit the mail in it."),
     ];
     for (name, meaning) in parts {
-        if folder::entry(&scene.place.path.join(name))?.is_some() {
+        if scene.entry(name)?.is_some() {
             continue;
         }
         // A folder without a database is not an office, or no longer one: there is nothing to complete.
-        if folder::entry(&scene.place.path.join("office.db"))?.is_none() {
+        if scene.entry("office.db")?.is_none() {
             return Ok(());
         }
         let what = format!("{name} is missing");
@@ -187,7 +195,7 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
         ("runs", Kind::Folder, "No agent can be started."),
     ];
     for (name, wanted, meaning) in shapes {
-        let Some(entry) = folder::entry(&scene.place.path.join(name))? else { continue };
+        let Some(entry) = scene.entry(name)? else { continue };
         if entry.kind == wanted || entry.kind == Kind::Link {
             continue; // links are reported with the permissions
         }
@@ -212,7 +220,7 @@ pub(super) fn shapes(scene: &mut Scene<'_>) -> Result<(), Error> {
 /// What interrupted commands left behind, and copies that may have been forgotten.
 pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
     let place = scene.place;
-    for entry in folder::entries(&place.path)? {
+    for entry in scene.entries()? {
         if entry.name.starts_with("before-schema-") && entry.name.ends_with(".tmp") {
             scene.add(
                 Finding::warning(
@@ -226,7 +234,7 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
             scene.add(
                 Finding::note(
                     "copy",
-                    format!("{} ({}) is from {} ago", entry.name, size(entry.bytes), length(entry.age_ms)),
+                    format!("{} ({}) is from {} ago", entry.name, size(entry.bytes), length(entry.age_ms())),
                     "It was made before an upgrade and contains the mail of that time.",
                 )
                 .advice("delete it when you no longer need it")
@@ -250,8 +258,8 @@ pub(super) fn leftovers(scene: &mut Scene<'_>) -> Result<(), Error> {
 }
 
 fn unfinished_files(scene: &mut Scene<'_>, inside: &'static str, meaning: &str) -> Result<(), Error> {
-    let unfinished = folder::entries(&scene.place.path.join(inside))?;
-    let left = |entry: &Entry| entry.name.starts_with(UNFINISHED) && entry.age_ms >= LEFTOVER_AGE_MS_MIN;
+    let unfinished = scene.entries_of(inside)?;
+    let left = |entry: &Entry| entry.name.starts_with(UNFINISHED) && entry.age_ms() >= LEFTOVER_AGE_MS_MIN;
     let left: Vec<Entry> = unfinished.into_iter().filter(left).collect();
     if left.is_empty() {
         return Ok(());

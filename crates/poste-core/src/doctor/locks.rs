@@ -15,7 +15,7 @@ const HELD_MS_MAX: i64 = 10 * SECOND_MS;
 const WAL_BYTES_FAR: u64 = 8 * WAL_BYTES_MAX;
 
 pub(super) fn write_lock(scene: &mut Scene<'_>) -> Result<(), Error> {
-    let Some(lock) = LockState::look(&scene.place.path)? else { return Ok(()) };
+    let Some(lock) = LockState::look(&scene.office)? else { return Ok(()) };
     let process = lock.pid.and_then(processes::process);
     let found = judge(&lock, process, scene.request.verbose);
     scene.findings.extend(found);

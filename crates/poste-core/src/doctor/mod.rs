@@ -26,7 +26,8 @@ use crate::error::Error;
 use crate::limits::HOUR_MS;
 use crate::office::Place;
 use crate::progress::Progress;
-use crate::store::Store;
+use crate::store::folder::Entry;
+use crate::store::{Folder, Store};
 use crate::time::Timestamp;
 use fix::Fix;
 
@@ -177,6 +178,7 @@ impl Report {
 /// What the checks work on.
 struct Scene<'a> {
     place: &'a Place,
+    office: Folder,
     request: Request,
     findings: Vec<Finding>,
 }
@@ -188,6 +190,18 @@ struct Opened {
 }
 
 impl Scene<'_> {
+    fn entry(&self, name: &str) -> Result<Option<Entry>, Error> {
+        self.office.entry(name).map_err(|error| Error::io(&self.office.path().join(name), error))
+    }
+
+    fn entries_of(&self, name: &str) -> Result<Vec<Entry>, Error> {
+        self.office.entries_of(name).map_err(|error| Error::io(&self.office.path().join(name), error))
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>, Error> {
+        self.office.entries().map_err(|error| Error::io(self.office.path(), error))
+    }
+
     fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
@@ -202,8 +216,9 @@ impl Scene<'_> {
 
 /// Checks everything and changes nothing. Fails only if nothing exists at the place.
 pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
-    let mut scene = Scene { place, request, findings: Vec::new() };
-    if folder::is_there(&mut scene)? {
+    let mut findings = Vec::new();
+    if let Some(office) = folder::open(place, &mut findings)? {
+        let mut scene = Scene { place, office, request, findings };
         scene.check("the permissions", folder::permissions);
         scene.check("the files of every office", folder::missing);
         scene.check("the kinds of files", folder::shapes);
@@ -226,9 +241,10 @@ pub fn examine(place: &Place, request: Request, progress: &mut dyn FnMut(Progres
                 scene.check("the blobs", |scene| files::orphans(scene, &opened, progress));
             }
         }
+        findings = scene.findings;
     }
     let mut report = Report { office: place.path.display().to_string(), quick: request.quick, findings: Vec::new() };
-    report.add(scene.findings);
+    report.add(findings);
     Ok(report)
 }
 

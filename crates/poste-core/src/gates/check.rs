@@ -41,11 +41,11 @@ impl<'a> Scene<'a> {
         if artifact.state != ArtifactState::Attached {
             return Ok((self.folder(artifact)?, PathBuf::from(&artifact.path)));
         }
-        let blob = self.blobs.as_ref().zip(artifact.digest.as_ref()).map(|(blobs, digest)| blobs.path(digest));
-        let blob = blob.ok_or_else(|| "its copy is missing".to_owned())?;
-        let (folder, name) = (blob.parent().unwrap_or(Path::new(".")), blob.file_name().unwrap_or_default());
-        let folder = Worktree::open(folder).map_err(|_| "its copy is missing".to_owned())?;
-        Ok((Arc::new(folder), name.into()))
+        let (Some(blobs), Some(digest)) = (&self.blobs, &artifact.digest) else {
+            return Err("its copy is missing".to_owned());
+        };
+        let folder = Worktree::of_blobs(blobs).map_err(|_| "its copy is missing".to_owned())?;
+        Ok((Arc::new(folder), digest.to_string().into()))
     }
 
     /// The folder an artifact was sent from.

@@ -10,15 +10,15 @@
 //! content was redacted. The content itself is proven by the digest in its record's header. Lines are in order, so a
 //! binary search finds one. Redacted content is overwritten with `null` and spaces, so that no byte after it moves.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Folder;
+use super::folder::unfinished;
 use super::tables::{ArchiveRow, Delivery, EventRow, Message};
-use super::{make_private_folder, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::limits;
@@ -67,53 +67,60 @@ pub struct Written {
     pub digest: Digest,
 }
 
+const FOLDER: &str = "archive";
+
 /// The folder of archives.
 #[derive(Debug, Clone)]
 pub struct Archives {
-    folder: PathBuf,
+    office: Folder,
 }
 
 impl Archives {
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub fn new(office: &Folder) -> Self {
+        Self { office: office.clone() }
     }
 
+    /// The path of a file, for people.
     pub fn path(&self, file: &str) -> PathBuf {
-        self.folder.join(file)
+        self.office.path().join(FOLDER).join(file)
+    }
+
+    pub(crate) fn folder(&self) -> io::Result<Folder> {
+        self.office.below(FOLDER)
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(&self.office.path().join(FOLDER), error)
     }
 
     pub fn has(&self, file: &str) -> bool {
-        self.path(file).exists()
+        self.folder().and_then(|folder| folder.entry(file)).is_ok_and(|entry| entry.is_some())
     }
 
     /// Writes a file under an unused name. When this returns, the file survives a power loss, so the record that names
     /// it may be appended. Returns `None` if the name is taken.
     pub fn write(&self, file: &str, lines: &[Line]) -> Result<Option<Written>, Error> {
-        make_private_folder(&self.folder)?;
-        if let Some(parent) = self.folder.parent() {
-            sync_folder(parent)?;
-        }
-        let unfinished = self.unfinished();
-        let written = write_lines(&unfinished, lines).map_err(|error| self.give_up(&unfinished, error))?;
-        // A link, unlike a rename, never replaces a file that another process wrote under the same name.
-        let linked = fs::hard_link(&unfinished, self.path(file));
-        let _ = fs::remove_file(&unfinished);
-        match linked {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(error) => return Err(Error::io(&self.path(file), error)),
-        }
-        sync_folder(&self.folder)?;
-        Ok(Some(written))
+        let write = || -> io::Result<Option<Written>> {
+            let folder = self.office.make(FOLDER)?;
+            self.office.sync()?;
+            let unfinished = unfinished();
+            let written = folder.create(&unfinished).and_then(|file| write_lines(file, lines));
+            // A link, unlike a rename, never replaces a file that another process wrote under the same name.
+            let linked = written.and_then(|written| folder.link(&unfinished, file).map(|()| written));
+            let _ = folder.remove(&unfinished);
+            match linked {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+                linked => folder.sync().and(linked).map(Some),
+            }
+        };
+        write().map_err(|error| self.failed(error))
     }
 
     /// Deletes a file that no record names. If it is already missing, a process that erased redacted content deleted
     /// it.
     pub fn discard(&self, file: &str) -> Result<(), Error> {
-        match fs::remove_file(self.path(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&self.path(file), error)),
-            _ => sync_folder(&self.folder),
-        }
+        let folder = self.folder().map_err(|error| self.failed(error))?;
+        folder.remove(file).and_then(|_| folder.sync()).map_err(|error| Error::io(&self.path(file), error))
     }
 
     /// Whether every line of a file that no record names passes a test. A line that cannot be parsed does not.
@@ -123,7 +130,7 @@ impl Archives {
         mut test: impl FnMut(&Line) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         let io_error = |error| Error::io(&self.path(file), error);
-        let mut source = BufReader::new(File::open(self.path(file)).map_err(io_error)?);
+        let mut source = BufReader::new(self.try_open(file).map_err(io_error)?);
         let mut bytes = Vec::new();
         while read_line(&mut source, &mut bytes).map_err(io_error)? {
             match serde_json::from_slice(&bytes) {
@@ -141,7 +148,7 @@ impl Archives {
         mut of: impl FnMut(Position) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         let io_error = |error| Error::io(&self.path(file), error);
-        let mut source = BufReader::new(File::open(self.path(file)).map_err(io_error)?);
+        let mut source = BufReader::new(self.try_open(file).map_err(io_error)?);
         let mut bytes = Vec::new();
         while read_line(&mut source, &mut bytes).map_err(io_error)? {
             let content = bytes.get(content_at(&bytes) + CONTENT_KEY.len()..).unwrap_or_default();
@@ -194,53 +201,48 @@ impl Archives {
     /// Overwrites the content of records, in a new file that atomically replaces the old one.
     pub fn redact(&self, archive: &ArchiveRow, records: &[Position]) -> Result<(), Error> {
         let mut source = BufReader::new(self.open(&archive.file)?);
-        let unfinished = self.unfinished();
         let mut rewrite = || -> io::Result<()> {
-            let mut target = BufWriter::new(create(&unfinished)?);
-            let mut bytes = Vec::new();
-            while read_line(&mut source, &mut bytes)? {
-                if position_of(&bytes).is_some_and(|position| records.contains(&position)) {
-                    blank_content(&mut bytes);
+            let folder = self.folder()?;
+            let unfinished = unfinished();
+            let mut copy = || -> io::Result<()> {
+                let mut target = BufWriter::new(folder.create(&unfinished)?);
+                let mut bytes = Vec::new();
+                while read_line(&mut source, &mut bytes)? {
+                    if position_of(&bytes).is_some_and(|position| records.contains(&position)) {
+                        blank_content(&mut bytes);
+                    }
+                    target.write_all(&bytes)?;
                 }
-                target.write_all(&bytes)?;
+                target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+                folder.rename(&unfinished, &archive.file)
+            };
+            let copied = copy();
+            if copied.is_err() {
+                let _ = folder.remove(&unfinished);
             }
-            target.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&unfinished, self.path(&archive.file))
+            copied.and_then(|()| folder.sync())
         };
-        rewrite().map_err(|error| self.give_up(&unfinished, error))?;
-        sync_folder(&self.folder)
+        rewrite().map_err(|error| self.failed(error))
     }
 
     /// Names of the files in the folder, including those of interrupted writes. A missing folder has no files.
     pub fn files(&self) -> Result<Vec<String>, Error> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
+        let names = match self.folder().and_then(|folder| folder.names()) {
+            Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io(&self.folder, error)),
+            Err(error) => return Err(self.failed(error)),
         };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| Error::io(&self.folder, error))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
-        names.sort_unstable();
-        Ok(names)
+        Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
     }
 
-    fn unfinished(&self) -> PathBuf {
-        self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()))
+    fn try_open(&self, file: &str) -> io::Result<File> {
+        self.folder()?.open_to_read(file)
     }
 
-    fn give_up(&self, unfinished: &PathBuf, error: io::Error) -> Error {
-        let _ = fs::remove_file(unfinished);
-        Error::io(&self.folder, error)
-    }
-
-    fn open(&self, file: &str) -> Result<File, Error> {
-        let path = self.path(file);
-        File::open(&path).map_err(|error| match error.kind() {
+    pub(crate) fn open(&self, file: &str) -> Result<File, Error> {
+        self.try_open(file).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::Damaged(format!("the archive {file} is missing")),
-            _ => Error::io(&path, error),
+            _ => Error::io(&self.path(file), error),
         })
     }
 }
@@ -249,12 +251,8 @@ fn parse(file: &str, bytes: &[u8]) -> Result<Line, Error> {
     serde_json::from_slice(bytes).map_err(|error| Error::Damaged(format!("the archive {file}: {error}")))
 }
 
-fn create(path: &PathBuf) -> io::Result<File> {
-    File::options().write(true).create_new(true).mode(0o600).open(path)
-}
-
-fn write_lines(path: &PathBuf, lines: &[Line]) -> io::Result<Written> {
-    let mut file = BufWriter::new(create(path)?);
+fn write_lines(file: File, lines: &[Line]) -> io::Result<Written> {
+    let mut file = BufWriter::new(file);
     let mut hasher = blake3::Hasher::new();
     for line in lines {
         let mut bytes = serde_json::to_vec(line)?;

@@ -11,7 +11,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 
 use super::blobs::{Blobs, Stored};
-use super::path_text;
+use super::{Folder, discover, path_text};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::foreign::Foreign;
@@ -29,7 +29,7 @@ pub struct Worktree {
     folder: Dir,
     /// Its path when it was opened.
     root: PathBuf,
-    office: Option<PathBuf>,
+    office: Option<Folder>,
 }
 
 /// What a file is now.
@@ -48,9 +48,16 @@ impl Worktree {
         Ok(Self { folder, root, office: None })
     }
 
-    /// Refuses the files of this office: closing any descriptor of its database would drop this process's locks on it.
+    /// The copies in an office.
+    pub(crate) fn of_blobs(blobs: &Blobs) -> io::Result<Self> {
+        let folder = blobs.folder()?;
+        Ok(Self { folder: Dir::from_std_file(folder.file()?), root: folder.path().to_owned(), office: None })
+    }
+
+    /// Refuses everything in this office: closing any descriptor of its database would drop this process's locks on it,
+    /// and other files hold mail and tokens.
     pub fn apart_from(self, office: &Path) -> Self {
-        Self { office: Some(office.canonicalize().unwrap_or_else(|_| office.to_owned())), ..self }
+        Self { office: Folder::open_as_is(office).ok(), ..self }
     }
 
     pub fn root(&self) -> &Path {
@@ -117,6 +124,9 @@ impl Worktree {
     /// Records that the file will be created later.
     pub fn later(&self, cwd: &Path, path: &Path) -> Result<Artifact, Error> {
         let relative = self.relative(cwd, path)?;
+        if self.is_of_the_office(&relative) {
+            return Err(refused(path, OF_OFFICE.to_owned()));
+        }
         self.artifact(&relative, ArtifactState::Later, None)
     }
 
@@ -159,11 +169,9 @@ impl Worktree {
 
     /// Like [`Self::open_file`], but the file may be empty.
     fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
-        // By identity, because links give a file other names, and before opening, because after would be too late.
-        if let Ok(meta) = self.folder.metadata(relative)
-            && self.is_of_the_office(meta.dev(), meta.ino())
-        {
-            return Err(refused(path, "it is a file of the office itself".to_owned()));
+        // Before opening, because after would be too late.
+        if self.is_of_the_office(relative) {
+            return Err(refused(path, OF_OFFICE.to_owned()));
         }
         // Without NONBLOCK, opening a pipe would wait for a writer.
         let mut options = OpenOptions::new();
@@ -179,11 +187,38 @@ impl Worktree {
         Ok((file, meta))
     }
 
-    fn is_of_the_office(&self, device: u64, inode: u64) -> bool {
-        use std::os::unix::fs::MetadataExt as _;
-        let Some(files) = self.office.as_ref().and_then(|office| std::fs::read_dir(office).ok()) else { return false };
-        files.flatten().any(|file| file.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (device, inode)))
+    /// Whether a path leads into an office. Compared by identity, because links and disks that ignore case give files
+    /// other names.
+    fn is_of_the_office(&self, relative: &Path) -> bool {
+        let look = |path: &Path| self.folder.metadata(in_root(path)).ok();
+        relative.ancestors().any(|part| look(part).is_some_and(|meta| self.is_the_office(part, &meta)))
+            || look(relative).is_some_and(|meta| self.is_file_of_the_office(&meta))
     }
+
+    /// Whether a file is another name of one in the office.
+    fn is_file_of_the_office(&self, meta: &Metadata) -> bool {
+        let Some(office) = &self.office else { return false };
+        let names = office.names().unwrap_or_default();
+        names.iter().any(|name| office.identity_of(name) == Some(identity(meta)))
+    }
+
+    /// Whether a folder below the root is an office: this one, or any by its name.
+    fn is_the_office(&self, folder: &Path, meta: &Metadata) -> bool {
+        let is_named_so = folder.file_name().is_some_and(|name| name.eq_ignore_ascii_case(discover::FOLDER));
+        let is_this = || self.office.as_ref().is_some_and(|office| office.identity().ok() == Some(identity(meta)));
+        meta.is_dir() && (is_named_so || is_this())
+    }
+}
+
+const OF_OFFICE: &str = "it is a file of the office itself";
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// The root itself has an empty path below it.
+fn in_root(relative: &Path) -> &Path {
+    if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
 }
 
 /// Passes on what it reads, and keeps the beginning, in which secrets are looked for: what is searched is what is copied.

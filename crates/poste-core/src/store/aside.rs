@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 
 use super::blobs::Stored;
 use super::folder::{self, Kind};
-use super::{Locked, make_private_folder, sync_folder};
+use super::{Folder, Locked, sync_folder};
 use crate::digest::Digest;
 use crate::error::Error;
 
@@ -31,9 +31,9 @@ impl Aside {
             }
         }
         let path = parent.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
-        make_private_folder(&path)?;
-        let lock = File::open(&path).map_err(|error| Error::io(&path, error))?;
-        let lock = Locked::exclusive(lock).map_err(|error| Error::io(&path, error))?;
+        new_folder(&path)?;
+        let lock = Folder::open(&path).and_then(|folder| Locked::exclusive(folder.file()?));
+        let lock = lock.map_err(|error| Error::io(&path, error))?;
         Ok(Self { path, _lock: lock, placed: false })
     }
 
@@ -43,7 +43,7 @@ impl Aside {
 
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
-        make_private_folder(&path)?;
+        new_folder(&path)?;
         Ok(path)
     }
 
@@ -129,17 +129,21 @@ impl Drop for Aside {
 
 /// Whether its builder has died.
 pub(crate) fn is_abandoned(path: &Path) -> bool {
-    File::open(path).is_ok_and(|folder| Locked::exclusive(folder).is_ok())
+    Folder::open_as_is(path).and_then(|folder| Locked::exclusive(folder.file()?)).is_ok()
 }
 
-/// Copies a regular file into a new private one, synced, and returns its digest and size. `None` if there is no such
-/// file.
-pub(crate) fn copy(from: &Path, to: &Path, mut moved: impl FnMut(u64)) -> Result<Option<Stored>, Error> {
-    let mut source = match open_regular(from) {
-        Ok(source) => source,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io(from, error)),
-    };
+/// Opens a file of a folder that may be from any source; `None` if there is none.
+pub(crate) fn source(folder: &Path, file: &str) -> Result<Option<File>, Error> {
+    let (above, name) = file.rsplit_once('/').unwrap_or(("", file));
+    match Folder::open_as_is(folder).and_then(|folder| folder.below(above)?.open_to_read(name)) {
+        Ok(source) => Ok(Some(source)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(&folder.join(file), error)),
+    }
+}
+
+/// Copies a file into a new private one, synced, and returns its digest and size.
+pub(crate) fn copy(mut source: File, to: &Path, mut moved: impl FnMut(u64)) -> Result<Stored, Error> {
     let mut target = new_file(to)?;
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
@@ -149,7 +153,7 @@ pub(crate) fn copy(from: &Path, to: &Path, mut moved: impl FnMut(u64)) -> Result
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Error::io(from, error)),
+            Err(error) => return Err(Error::io(to, error)),
         };
         hasher.update(&buffer[..read]);
         target.write_all(&buffer[..read]).map_err(|error| Error::io(to, error))?;
@@ -157,7 +161,7 @@ pub(crate) fn copy(from: &Path, to: &Path, mut moved: impl FnMut(u64)) -> Result
         moved(read as u64);
     }
     target.sync_all().map_err(|error| Error::io(to, error))?;
-    Ok(Some(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size }))
+    Ok(Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size })
 }
 
 pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Error> {
@@ -195,9 +199,13 @@ fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-fn new_file(path: &Path) -> Result<File, Error> {
+pub(super) fn new_file(path: &Path) -> Result<File, Error> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     made.map_err(|error| Error::io(path, error))
+}
+
+pub(super) fn new_folder(path: &Path) -> Result<(), Error> {
+    fs::DirBuilder::new().mode(0o700).create(path).map_err(|error| Error::io(path, error))
 }
 
 /// Whether `path` is `folder` or below it, after following links.
@@ -296,10 +304,15 @@ mod tests {
         fs::write(path("file"), "text").unwrap();
         std::os::unix::fs::symlink("file", path("link")).unwrap();
         rustix::fs::mknodat(CWD, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-        assert!(copy(&path("link"), &path("a"), |_| {}).is_err());
-        assert!(copy(&path("pipe"), &path("b"), |_| {}).is_err());
-        assert_eq!(copy(&path("missing"), &path("c"), |_| {}).unwrap(), None);
-        let copied = copy(&path("file"), &path("d"), |_| {}).unwrap().unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::write(path("folder").join("file"), "text").unwrap();
+        std::os::unix::fs::symlink("folder", path("linked")).unwrap();
+        let source = |name: &str| source(folder.path(), name);
+        assert!(source("link").is_err());
+        assert!(source("pipe").is_err());
+        assert!(source("linked/file").is_err());
+        assert!(source("missing").unwrap().is_none());
+        let copied = copy(source("folder/file").unwrap().unwrap(), &path("d"), |_| {}).unwrap();
         assert_eq!(copied, Stored { digest: Digest::of(b"text"), size: 4 });
         assert_eq!(hash(&path("d")).unwrap(), copied);
     }

@@ -4,17 +4,15 @@
 //! commit concerns, so a woken reader always finds the new records. Watching SQLite's own files does not work: with
 //! `synchronous=FULL`, nearly every commit can be seen before it can be read.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
-use rustix::fs::OFlags;
-
+use super::Folder;
 use crate::log::Position;
 
 /// Writes the position of the newest record, for [`last_rung`]. A bell that cannot be rung loses no message.
-pub(crate) fn ring(folder: &Path, position: Position) {
-    if let Some(bell) = open(folder, OpenOptions::new().read(true).write(true)) {
+pub(crate) fn ring(office: &Folder, position: Position) {
+    if let Ok(bell) = office.open_to_write(NAME) {
         let newest = read(&bell).map_or(position, |rung| rung.max(position));
         let _ = bell.write_all_at(format!("{newest:<20}\n").as_bytes(), 0);
     }
@@ -22,16 +20,11 @@ pub(crate) fn ring(folder: &Path, position: Position) {
 
 /// The newest record that the bell was rung for. It was committed at that time, so a log that ends before it has lost
 /// records: SQLite silently drops a damaged end of its WAL, and starts a new WAL if the old one is missing.
-pub fn last_rung(folder: &Path) -> Option<Position> {
-    read(&open(folder, OpenOptions::new().read(true))?)
+pub fn last_rung(office: &Folder) -> Option<Position> {
+    read(&office.open_to_read(NAME).ok()?)
 }
 
-/// Opens regular files only: a symlink could lead to any file of this user, and opening a pipe would block.
-fn open(folder: &Path, options: &mut OpenOptions) -> Option<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let bell = options.custom_flags(i32::try_from(flags.bits()).ok()?).open(folder.join("bell")).ok()?;
-    bell.metadata().is_ok_and(|meta| meta.is_file()).then_some(bell)
-}
+const NAME: &str = "bell";
 
 fn read(bell: &File) -> Option<Position> {
     let mut text = [0; 20];

@@ -1,20 +1,23 @@
 //! Large content and attachments: files named by their BLAKE3 digest, complete or absent.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::Folder;
 use super::archive::UNFINISHED;
-use super::sync_folder;
+use super::folder::{Kind, unfinished};
 use crate::digest::Digest;
 use crate::error::Error;
 
+const FOLDER: &str = "blobs";
+
 #[derive(Debug, Clone)]
 pub struct Blobs {
-    folder: PathBuf,
+    office: Folder,
 }
 
 /// Digest and size of a stored file.
@@ -33,16 +36,36 @@ pub enum Checked {
 }
 
 impl Blobs {
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub fn new(office: &Folder) -> Self {
+        Self { office: office.clone() }
     }
 
+    /// Where they are. Opened each time, because the folder may be made again while the office stays open.
+    pub(crate) fn folder(&self) -> io::Result<Folder> {
+        self.office.below(FOLDER)
+    }
+
+    /// The path of a blob, for people.
     pub fn path(&self, digest: &Digest) -> PathBuf {
-        self.folder.join(digest.to_string())
+        self.office.path().join(FOLDER).join(digest.to_string())
     }
 
     pub fn has(&self, digest: &Digest) -> bool {
-        self.path(digest).is_file()
+        let entry = self.folder().and_then(|folder| folder.entry(digest.to_string()));
+        entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.kind == Kind::File))
+    }
+
+    /// Opens a blob; `None` if there is none.
+    pub(crate) fn open(&self, digest: &Digest) -> Result<Option<File>, Error> {
+        match self.folder().and_then(|folder| folder.open_to_read(digest.to_string())) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io(&self.path(digest), error)),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(&self.office.path().join(FOLDER), error)
     }
 
     pub fn put(&self, bytes: &[u8]) -> Result<Stored, Error> {
@@ -62,9 +85,10 @@ impl Blobs {
     /// Writes everything that `source` yields to a temporary file, which [`Staged::keep`] turns into a blob. A caller
     /// that stores many blobs can let another thread wait for the disk, and then calls [`Blobs::sync`] once.
     pub(crate) fn stage(&self, mut source: impl Read) -> Result<Staged<'_>, Error> {
-        let path = self.folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
-        let mut write = |unfinished: &Path| -> io::Result<(File, Stored)> {
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(unfinished)?;
+        let folder = self.folder().map_err(|error| self.failed(error))?;
+        let name = unfinished();
+        let mut write = || -> io::Result<(File, Stored)> {
+            let mut file = folder.create(&name)?;
             // Marks the file as being written. The kernel releases the lock when the writer dies.
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             let mut hasher = blake3::Hasher::new();
@@ -83,91 +107,86 @@ impl Blobs {
             }
             Ok((file, Stored { digest: Digest::from_bytes(*hasher.finalize().as_bytes()), size }))
         };
-        match write(&path) {
-            Ok((file, stored)) => Ok(Staged { blobs: self, path, file, stored, kept: false }),
+        match write() {
+            Ok((file, stored)) => Ok(Staged { blobs: self, folder, name, file, stored, kept: false }),
             Err(error) => {
-                let _ = fs::remove_file(&path);
-                Err(Error::io(&self.folder, error))
+                let _ = folder.remove(&name);
+                Err(self.failed(error))
             }
         }
     }
 
     /// Makes the names of the blobs survive a power loss.
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        if !sabotaged!(BlobFolderUnsynced) {
-            sync_folder(&self.folder)?;
+        if sabotaged!(BlobFolderUnsynced) {
+            return Ok(());
         }
-        Ok(())
+        self.folder().and_then(|folder| folder.sync()).map_err(|error| self.failed(error))
     }
 
     /// Deletes a blob and returns whether it existed.
     pub fn remove(&self, digest: &Digest) -> Result<bool, Error> {
-        let path = self.path(digest);
-        match fs::remove_file(&path) {
-            Ok(()) => sync_folder(&self.folder).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::io(&path, error)),
-        }
+        let remove = || {
+            let folder = self.folder()?;
+            let was_there = folder.remove(digest.to_string())?;
+            if was_there {
+                folder.sync()?;
+            }
+            Ok(was_there)
+        };
+        remove().map_err(|error| Error::io(&self.path(digest), error))
     }
 
     /// Removes the files that dead writers left behind. Files being written stay.
     pub fn sweep(&self) -> Result<usize, Error> {
-        let io_error = |error| Error::io(&self.folder, error);
-        let mut swept = 0;
-        for entry in fs::read_dir(&self.folder).map_err(io_error)? {
-            let entry = entry.map_err(io_error)?;
-            if !entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                continue;
-            }
-            let file = match File::open(entry.path()) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // just finished
-                Err(error) => return Err(Error::io(&entry.path(), error)),
-            };
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                match fs::remove_file(entry.path()) {
-                    Ok(()) => swept += 1,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {} // just finished
-                    Err(error) => return Err(Error::io(&entry.path(), error)),
+        let sweep = || -> io::Result<usize> {
+            let folder = self.folder()?;
+            let mut swept = 0;
+            for name in folder.names()? {
+                if !name.as_bytes().starts_with(UNFINISHED.as_bytes()) {
+                    continue;
+                }
+                let file = match folder.open_to_read(&name) {
+                    Ok(file) => file,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // just finished
+                    Err(error) => return Err(error),
+                };
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    swept += usize::from(folder.remove(&name)?);
                 }
             }
-        }
-        sync_folder(&self.folder)?;
-        Ok(swept)
+            folder.sync()?;
+            Ok(swept)
+        };
+        sweep().map_err(|error| self.failed(error))
     }
 
     /// Whether a blob exists and matches its name; reads in constant memory.
     pub fn check(&self, digest: &Digest) -> Result<Checked, Error> {
-        let path = self.path(digest);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checked::Missing),
-            Err(error) => return Err(Error::io(&path, error)),
-        };
+        let Some(mut file) = self.open(digest)? else { return Ok(Checked::Missing) };
         let mut hasher = blake3::Hasher::new();
-        io::copy(&mut file, &mut hasher).map_err(|error| Error::io(&path, error))?;
+        io::copy(&mut file, &mut hasher).map_err(|error| Error::io(&self.path(digest), error))?;
         let sound = hasher.finalize().as_bytes() == digest.as_bytes();
         Ok(if sound { Checked::Sound } else { Checked::Damaged })
     }
 
     /// The size of a blob, if it exists.
     pub fn size(&self, digest: &Digest) -> Result<Option<u64>, Error> {
-        let path = self.path(digest);
-        match fs::metadata(&path) {
-            Ok(meta) => Ok(Some(meta.len())),
+        match self.folder().and_then(|folder| folder.entry(digest.to_string())) {
+            Ok(entry) => Ok(entry.map(|entry| entry.bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&path, error)),
+            Err(error) => Err(Error::io(&self.path(digest), error)),
         }
     }
 
     /// The whole blob, checked against its name.
     pub fn get(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        let path = self.path(digest);
-        match fs::read(&path) {
-            Ok(bytes) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
-            Ok(_) => Err(Error::Damaged(format!("{} does not match its name", path.display()))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io(&path, error)),
+        let Some(mut file) = self.open(digest)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| Error::io(&self.path(digest), error))?;
+        match Digest::of(&bytes) == *digest {
+            true => Ok(Some(bytes)),
+            false => Err(Error::Damaged(format!("{} does not match its name", self.path(digest).display()))),
         }
     }
 }
@@ -176,7 +195,8 @@ impl Blobs {
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
     blobs: &'a Blobs,
-    path: PathBuf,
+    folder: Folder,
+    name: String,
     file: File,
     stored: Stored,
     kept: bool,
@@ -192,9 +212,9 @@ impl Staged<'_> {
             if !sabotaged!(BlobUnsynced) {
                 self.file.sync_all()?;
             }
-            fs::rename(&self.path, self.blobs.path(&self.stored.digest))
+            self.folder.rename(&self.name, self.stored.digest.to_string())
         };
-        keep().map_err(|error| Error::io(&self.blobs.folder, error))?;
+        keep().map_err(|error| self.blobs.failed(error))?;
         self.kept = true;
         Ok(self.stored)
     }
@@ -203,7 +223,7 @@ impl Staged<'_> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            let _ = fs::remove_file(&self.path);
+            let _ = self.folder.remove(&self.name);
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Finds the office: in the folder or above it; from a linked git worktree, in the main worktree.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use nix::unistd::{Uid, User};
+
+use super::artifact::Repository;
 
 /// The folder name of an office.
 pub const FOLDER: &str = ".poste";
@@ -35,24 +40,23 @@ pub fn git_top(from: &Path) -> Option<PathBuf> {
     from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
 }
 
-/// The top of the main worktree, if `folder` is the top of a linked one.
-///
-/// A linked worktree has a `.git` file that names `<main>/.git/worktrees/<name>`, which contains a `commondir`. A
-/// submodule also has a `.git` file, but no `commondir`.
+/// The folder of the repository that `folder` is a linked worktree of. Only if the repository names it in return: a
+/// `.git` file can arrive with an archive and name any repository.
 fn main_worktree(folder: &Path) -> Option<PathBuf> {
-    let link = folder.join(".git");
-    if !link.is_file() {
+    if !folder.join(".git").is_file() {
         return None;
     }
-    let text = fs::read_to_string(&link).ok()?;
-    let git_dir = folder.join(text.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(git_dir.join("commondir")).ok()?;
-    let common = git_dir.join(common.trim()).canonicalize().ok()?;
-    // A bare repository has no main worktree, but all its worktrees share the repository itself.
-    if common.file_name().is_some_and(|name| name == ".git" || name == ".bare") {
-        return common.parent().map(Path::to_owned);
-    }
-    Some(common)
+    Repository::of(folder).map(|repository| repository.home().to_owned())
+}
+
+/// Whether a folder is the root of the file system or this user's home. Such a folder is never a worktree: everything
+/// of this user is below it.
+pub fn is_home_or_root(folder: &Path) -> bool {
+    let of_user = || User::from_uid(Uid::effective()).ok().flatten().map(|user| user.dir);
+    let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+    let own = identity(folder);
+    let is_home = |home: &dyn Fn() -> Option<PathBuf>| home().is_some_and(|home| identity(&home) == own);
+    folder.parent().is_none() || own.is_none() || is_home(&std::env::home_dir) || is_home(&of_user)
 }
 
 /// The top of the worktree that contains a folder. Inside a submodule, it is that of the outer repository, whose office

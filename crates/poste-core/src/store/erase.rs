@@ -5,7 +5,7 @@
 //! interrupted: the machine row records up to which redaction all steps were completed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl OfficeFiles {
 
     fn erase_since(&mut self, since: Position) -> Result<Erased, Error> {
         if self.store.is_read_only() {
-            return Err(Error::ReadOnly(self.folder()?.to_owned()));
+            return Err(Error::ReadOnly(self.folder()?.path().to_owned()));
         }
         self.mend()?;
         let _guard = self.hold()?;
@@ -87,16 +87,18 @@ impl OfficeFiles {
     /// The search index is rebuilt when it is needed, and a copy from before a migration only serves to go back.
     fn erase_caches(&self) -> Result<(), Error> {
         let folder = self.folder()?;
-        let entries = fs::read_dir(folder).map_err(|error| Error::io(folder, error))?;
-        for entry in entries {
-            let entry = entry.map_err(|error| Error::io(folder, error))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("before-schema-") {
-                fs::remove_file(entry.path()).map_err(|error| Error::io(&entry.path(), error))?;
+        let forget = || -> io::Result<()> {
+            for name in folder.names()? {
+                if name.to_string_lossy().starts_with("before-schema-") {
+                    folder.remove(&name)?;
+                }
             }
-        }
+            Ok(())
+        };
+        let failed = |error| Error::io(folder.path(), error);
+        forget().map_err(failed)?;
         super::search::forget(folder)?;
-        super::sync_folder(folder)
+        folder.sync().map_err(failed)
     }
 }
 

@@ -14,7 +14,7 @@ use super::clock::{self, Clock, Reading};
 use super::lock::{WriteGuard, WriteLock};
 use super::tables::{Changes, Concerns, Tables};
 use super::waiters::{self, Waiter};
-use super::{Options, Store, WAL_BYTES_MAX, bell};
+use super::{Folder, Options, Store, WAL_BYTES_MAX, bell};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, Outcome, Rejection, Verdict};
@@ -40,8 +40,9 @@ pub(crate) struct OfficeFiles {
 
 impl OfficeFiles {
     pub(crate) fn open(path: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Self, Error> {
-        let lock = WriteLock::new(path, &options.program);
-        Ok(Self::new(Store::open(path, options)?, Some(lock), clock))
+        let store = Store::open(path, options)?;
+        let lock = store.folder().map(|folder| WriteLock::new(folder, &store.options.program));
+        Ok(Self::new(store, lock, clock))
     }
 
     /// In-memory tables have no other writer, and so no lock.
@@ -58,8 +59,8 @@ impl OfficeFiles {
     }
 
     /// The folder of the office; in-memory tables have none.
-    pub(super) fn folder(&self) -> Result<&Path, Error> {
-        self.store.path().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
+    pub(crate) fn folder(&self) -> Result<&Folder, Error> {
+        self.store.folder().ok_or_else(|| Error::Damaged("the office has no folder".to_owned()))
     }
 
     pub(crate) fn take_waiter(&self) -> Result<Waiter, Error> {
@@ -155,7 +156,7 @@ impl OfficeFiles {
     /// Every waiter sleeps until the next due time that it knows of. So something that is due before their next regular
     /// look must wake all of them.
     pub(super) fn ring(&self, position: Position, at: Timestamp, changes: &Changes) {
-        let Some(folder) = self.store.path() else { return };
+        let Some(folder) = self.store.folder() else { return };
         bell::ring(folder, position);
         match changes.falls_due_before(at.plus_ms(waiters::BACKSTOP_MS)) {
             true => waiters::ring(folder, &Concerns::everything(), position.0),

@@ -90,7 +90,7 @@ impl Follower {
     /// A process that may only read the files cannot fold; it reads what others have folded.
     fn check_writable(&self) -> Result<(), Error> {
         match self.files.store.is_read_only() {
-            true => Err(Error::ReadOnly(self.files.folder()?.to_owned())),
+            true => Err(Error::ReadOnly(self.files.folder()?.path().to_owned())),
             false => Ok(()),
         }
     }

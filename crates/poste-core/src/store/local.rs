@@ -111,7 +111,7 @@ impl LocalLog {
         patience: Duration,
     ) -> Result<Vec<Outcome>, Error> {
         if self.files.store.is_read_only() {
-            return Err(Error::ReadOnly(self.files.folder()?.to_owned()));
+            return Err(Error::ReadOnly(self.files.folder()?.path().to_owned()));
         }
         let late_blobs = sabotaged!(BlobAfterRecord).then(|| proposals.clone());
         if late_blobs.is_none() {

@@ -1,20 +1,22 @@
 //! The write lock: one writer at a time, first come, first served, and others can see which process holds it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::Folder;
 use crate::error::Error;
 
 /// A lock file of an office, usually `write.lock`. The kernel releases it when its holder dies, however that happens.
 #[derive(Debug)]
 pub struct WriteLock {
-    path: PathBuf,
+    folder: Folder,
+    name: &'static str,
     holder: String,
 }
 
@@ -52,6 +54,7 @@ impl Drop for Locked {
     }
 }
 
+const WRITE_LOCK: &str = "write.lock";
 const HOLDER_BYTES: usize = 128;
 
 /// What a lock file reveals without waiting for it.
@@ -70,21 +73,19 @@ impl LockState {
     ///
     /// Taking a shared lock for an instant is the only way to ask that works on every system. A writer that arrives in
     /// that instant waits for as long.
-    pub(crate) fn look(folder: &Path) -> Result<Option<Self>, Error> {
-        let path = folder.join("write.lock");
-        // Opening a pipe of that name would block.
-        let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = match OpenOptions::new().read(true).custom_flags(nonblock).open(&path) {
+    pub(crate) fn look(office: &Folder) -> Result<Option<Self>, Error> {
+        let failed = |error| Error::io(&office.path().join(WRITE_LOCK), error);
+        let file = match office.open_to_read(WRITE_LOCK) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(&path, error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
         };
         let held = match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => false,
             Err(rustix::io::Errno::WOULDBLOCK) => true,
-            Err(error) => return Err(Error::io(&path, error.into())),
+            Err(error) => return Err(failed(error.into())),
         };
-        let age_ms = super::folder::age_ms(&file.metadata().map_err(|error| Error::io(&path, error))?);
+        let age_ms = super::folder::age_ms(&file.metadata().map_err(failed)?);
         let mut text = [0; HOLDER_BYTES];
         let read = file.read_at(&mut text, 0).unwrap_or(0);
         let holder = Some(String::from_utf8_lossy(&text[..read]).trim().to_owned()).filter(|text| !text.is_empty());
@@ -99,18 +100,18 @@ fn pid_of(holder: &str) -> Option<u32> {
 }
 
 impl WriteLock {
-    pub fn new(folder: &Path, program: &str) -> Self {
-        Self::named(folder, "write.lock", program)
+    pub fn new(office: &Folder, program: &str) -> Self {
+        Self::named(office, WRITE_LOCK, program)
     }
 
-    /// The same kind of lock on another file of the folder.
-    pub(super) fn named(folder: &Path, file: &str, program: &str) -> Self {
+    /// The same kind of lock on another file.
+    pub(super) fn named(folder: &Folder, name: &'static str, program: &str) -> Self {
         // One line of fixed length, so that a single write replaces the previous holder.
         let program: String =
             program.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(HOLDER_BYTES / 2).collect();
         let holder = format!("pid {} ({program})", std::process::id());
         let holder = format!("{holder:<width$}\n", width = HOLDER_BYTES - 1);
-        Self { path: folder.join(file), holder }
+        Self { folder: folder.clone(), name, holder }
     }
 
     /// Waits for the lock, but not longer than `patience`.
@@ -123,27 +124,32 @@ impl WriteLock {
             Ok(()) => Locked(file),
             Err(rustix::io::Errno::WOULDBLOCK) if patience.is_zero() => return Err(self.busy(patience)),
             Err(rustix::io::Errno::WOULDBLOCK) => self.wait(file, patience)?,
-            Err(error) => return Err(Error::io(&self.path, error.into())),
+            Err(error) => return Err(self.failed(error.into())),
         };
         // If the lock file was deleted, there may be two of them, and the one without a name protects nothing.
-        let here = file.metadata().map_err(|error| Error::io(&self.path, error))?;
-        let named = std::fs::metadata(&self.path);
-        if !named.is_ok_and(|named| (named.dev(), named.ino()) == (here.dev(), here.ino())) {
-            return Err(Error::Replaced(self.path.clone()));
+        let here = file.metadata().map_err(|error| self.failed(error))?;
+        if self.folder.identity_of(self.name) != Some((here.dev(), here.ino())) {
+            return Err(Error::Replaced(self.path()));
         }
         // Only used in error messages: the lock holds even if this write fails.
         let _ = file.write_all_at(self.holder.as_bytes(), 0);
         Ok(WriteGuard { _file: file })
     }
 
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(self.name)
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::io(&self.path(), error)
+    }
+
     fn open(&self) -> Result<File, Error> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path).map_err(
-            |error| match (error.kind(), self.path.parent()) {
-                // The file is created if it is missing, so `NotFound` means that its folder is missing.
-                (std::io::ErrorKind::NotFound, Some(folder)) => Error::Replaced(folder.to_owned()),
-                _ => Error::io(&self.path, error),
-            },
-        )
+        self.folder.open_or_create(self.name).map_err(|error| match error.kind() {
+            // The file is created if it is missing, so `NotFound` means that its folder is missing.
+            io::ErrorKind::NotFound => Error::Replaced(self.folder.path().to_owned()),
+            _ => self.failed(error),
+        })
     }
 
     /// A thread waits, so that the wait can time out. Blocking in the kernel keeps the queue fair, which polling would
@@ -161,7 +167,7 @@ impl WriteLock {
         });
         match receiver.recv_timeout(patience) {
             Ok(Ok(file)) => Ok(file),
-            Ok(Err(error)) => Err(Error::io(&self.path, error.into())),
+            Ok(Err(error)) => Err(self.failed(error.into())),
             Err(_) => Err(self.busy(patience)),
         }
     }
@@ -172,8 +178,8 @@ impl WriteLock {
 
     /// The holder, as far as the file says.
     fn holder(&self) -> String {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        match text.trim() {
+        let text = self.folder.read(self.name, HOLDER_BYTES as u64).unwrap_or_default();
+        match String::from_utf8_lossy(&text).trim() {
             "" => "another process".to_owned(),
             holder => crate::Foreign::words(holder).to_string(),
         }

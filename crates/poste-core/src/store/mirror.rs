@@ -4,16 +4,15 @@
 //! generates it again. An edit of the file is not in the log. It is detected by the digest of what was last written,
 //! which is kept next to the file, and left alone until an agent or a person stores or drops it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::archive::UNFINISHED;
+use super::folder::Kind;
 use super::lock::WriteLock;
-use super::{Store, make_private_folder};
+use super::{Folder, Store};
 use crate::digest::Digest;
 use crate::document;
 use crate::error::Error;
@@ -47,32 +46,46 @@ struct Written {
 
 /// The file of a context.
 pub fn path(office: &Path, name: &ContextName) -> PathBuf {
-    office.join(FOLDER).join(format!("{name}.md"))
+    office.join(FOLDER).join(file_name(name))
 }
 
-fn state_path(office: &Path, name: &ContextName) -> PathBuf {
-    office.join(FOLDER).join(format!(".{name}.json"))
+fn file_name(name: &ContextName) -> String {
+    format!("{name}.md")
+}
+
+fn state_name(name: &ContextName) -> String {
+    format!(".{name}.json")
+}
+
+/// The folder of an office; `None` if it has no mirror yet.
+fn folder(store: &Store) -> Result<Option<Folder>, Error> {
+    let Some(office) = store.folder() else { return Ok(None) };
+    match office.below(FOLDER) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(&office.path().join(FOLDER), error)),
+    }
 }
 
 /// Checks a mirror without writing. `None` if there is no such context.
 pub fn look(store: &Store, name: &ContextName) -> Result<Option<Mirror>, Error> {
-    let Some(office) = store.path() else { return Ok(None) };
     let Some(wanted) = wanted(store, name)? else { return Ok(None) };
-    Ok(Some(standing(office, name, wanted)?.0))
+    let Some(folder) = folder(store)? else { return Ok(store.path().map(|_| Mirror::Behind)) };
+    Ok(Some(standing(&folder, name, wanted)?.0))
 }
 
 /// Whether a version was redacted since the file was last written. An edited file may then still hold that content.
 pub fn may_hold_redacted(store: &Store, name: &ContextName) -> Result<bool, Error> {
-    let Some(office) = store.path() else { return Ok(false) };
+    let Some(folder) = folder(store)? else { return Ok(false) };
     let Some((_, redacted)) = wanted(store, name)? else { return Ok(false) };
-    Ok(redacted > last_written(office, name)?.map_or(0, |written| written.redacted))
+    Ok(redacted > last_written(&folder, name)?.map_or(0, |written| written.redacted))
 }
 
 /// Whether `edited`, an edited mirror of `version`, differs from it in the text alone. Everything around the text is
 /// generated from the log, so no version can hold an edit there.
 pub fn differs_in_text_only(store: &Store, name: &ContextName, version: u64, edited: &str) -> Result<bool, Error> {
-    let Some(office) = store.path() else { return Ok(false) };
-    let (Some(written), Some(parts)) = (last_written(office, name)?, views::markdown_parts(name, edited)) else {
+    let Some(folder) = folder(store)? else { return Ok(false) };
+    let (Some(written), Some(parts)) = (last_written(&folder, name)?, views::markdown_parts(name, edited)) else {
         return Ok(false);
     };
     let Some(view) = views::context(store, name, Some(version))? else { return Ok(false) };
@@ -82,13 +95,10 @@ pub fn differs_in_text_only(store: &Store, name: &ContextName, version: u64, edi
 
 /// Files in the mirror's folder that belong to no context, such as an editor's backup.
 pub fn strangers(store: &Store) -> Result<Vec<PathBuf>, Error> {
-    let Some(folder) = store.path().map(|office| office.join(FOLDER)) else { return Ok(Vec::new()) };
-    if !super::folder::is_folder(&folder) {
-        return Ok(Vec::new());
-    }
+    let Some(folder) = folder(store)? else { return Ok(Vec::new()) };
     let tables = store.tables()?;
     let mut found = Vec::new();
-    for entry in super::folder::entries(&folder)? {
+    for entry in folder.entries().map_err(|error| Error::io(folder.path(), error))? {
         let file = entry.name.as_str();
         if file == ".lock" || file.starts_with(UNFINISHED) {
             continue;
@@ -119,14 +129,13 @@ pub enum TakenOver {
 
 /// Lets a mirror follow the log again after its edited text was stored.
 pub(crate) fn take_over(store: &Store, name: &ContextName, made_from: u64, edited: &str) -> Result<TakenOver, Error> {
-    let Some(office) = store.path() else { return Ok(TakenOver::Changed) };
-    let path = path(office, name);
-    match read(&path)? {
+    let Some(folder) = folder(store)? else { return Ok(TakenOver::Changed) };
+    match read(&folder, &file_name(name))? {
         Is::File(bytes) if bytes == edited.as_bytes() => {}
         _ => return Ok(TakenOver::Changed),
     }
     if !differs_in_text_only(store, name, made_from, edited)? {
-        return Ok(TakenOver::TextOnly(path));
+        return Ok(TakenOver::TextOnly(folder.path().join(file_name(name))));
     }
     write(store, name, true)?;
     Ok(TakenOver::Whole)
@@ -136,17 +145,18 @@ pub(crate) fn take_over(store: &Store, name: &ContextName, made_from: u64, edite
 ///
 /// The newest version is read under the lock, so an older one never replaces a newer one.
 pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Option<Mirror>, Error> {
-    let Some(office) = store.path().filter(|_| !store.is_read_only()) else { return Ok(None) };
+    let Some(office) = store.folder().filter(|_| !store.is_read_only()) else { return Ok(None) };
     if store.tables()?.context(name)?.is_none() {
         return Ok(None);
     }
-    let folder = office.join(FOLDER);
-    make_private_folder(&folder)?;
+    let folder = office.make(FOLDER).map_err(|error| Error::io(&office.path().join(FOLDER), error))?;
+    let failed = |error| Error::io(folder.path(), error);
     let lock = WriteLock::named(&folder, ".lock", &store.options.program);
     let _held = lock.acquire(store.options.lock_timeout)?;
-    remove_unfinished(&folder)?;
+    // Writers hold the lock, so unfinished files belong to dead ones.
+    folder.remove_unfinished().map_err(failed)?;
     let Some(wanted) = wanted(store, name)? else { return Ok(None) };
-    let before = match standing(office, name, wanted)? {
+    let before = match standing(&folder, name, wanted)? {
         (Mirror::Current, _) => return Ok(Some(Mirror::Current)),
         (edited @ Mirror::Edited(_), _) if !drop_edit => return Ok(Some(edited)),
         (_, found) => found,
@@ -156,8 +166,14 @@ pub fn write(store: &Store, name: &ContextName, drop_edit: bool) -> Result<Optio
     // The view includes a version stored since then. A redaction since then is mirrored by the process that redacts.
     let written = Written { version: view.version, redacted: wanted.1, digest: Digest::of(text.as_bytes()), before };
     let state = serde_json::to_vec(&written).expect("plain data always encodes");
-    put(&folder, &state_path(office, name), &state)?;
-    put(&folder, &path(office, name), text.as_bytes())?;
+    // Nothing is synced, because the log is the durable copy.
+    folder.replace_unsynced(state_name(name), &state).map_err(failed)?;
+    let file = file_name(name);
+    // Anything else in its place is only reached when the caller asked to drop the edit.
+    if folder.entry(&file).map_err(failed)?.is_some_and(|entry| entry.kind == Kind::Folder) {
+        folder.remove_empty(&file).map_err(|error| Error::io(&folder.path().join(&file), error))?;
+    }
+    folder.replace_unsynced(&file, text.as_bytes()).map_err(failed)?;
     Ok(Some(Mirror::Current))
 }
 
@@ -171,10 +187,10 @@ fn wanted(store: &Store, name: &ContextName) -> Result<Option<(u64, u64)>, Error
 }
 
 /// The state of the mirror, and the digest of the file if it is ours.
-fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mirror, Option<Digest>), Error> {
-    let path = path(office, name);
-    let written = last_written(office, name)?;
-    let found = match read(&path)? {
+fn standing(folder: &Folder, name: &ContextName, wanted: (u64, u64)) -> Result<(Mirror, Option<Digest>), Error> {
+    let path = folder.path().join(file_name(name));
+    let written = last_written(folder, name)?;
+    let found = match read(folder, &file_name(name))? {
         Is::Nothing => return Ok((Mirror::Behind, None)),
         // An empty file is not an edit; a power loss can leave one.
         Is::File(bytes) if bytes.is_empty() => return Ok((Mirror::Behind, None)),
@@ -191,8 +207,8 @@ fn standing(office: &Path, name: &ContextName, wanted: (u64, u64)) -> Result<(Mi
     })
 }
 
-fn last_written(office: &Path, name: &ContextName) -> Result<Option<Written>, Error> {
-    Ok(match read(&state_path(office, name))? {
+fn last_written(folder: &Folder, name: &ContextName) -> Result<Option<Written>, Error> {
+    Ok(match read(folder, &state_name(name))? {
         Is::File(bytes) => serde_json::from_slice(&bytes).ok(),
         Is::Nothing | Is::Else => None,
     })
@@ -205,41 +221,16 @@ enum Is {
     Else,
 }
 
-/// Reads a regular file. Never follows a link or blocks on a pipe.
-fn read(path: &Path) -> Result<Is, Error> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::NOFOLLOW;
-    let mut file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Is::Nothing),
-        Err(_) if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) => return Ok(Is::Else),
-        Err(error) => return Err(Error::io(path, error)),
-    };
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Ok(Is::Else);
-    }
+fn read(folder: &Folder, file: &str) -> Result<Is, Error> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
-    Ok(Is::File(bytes))
+    match folder.open_to_read(file).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Is::File(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Is::Nothing),
+        Err(_) if is_else(folder, file) => Ok(Is::Else),
+        Err(error) => Err(Error::io(&folder.path().join(file), error)),
+    }
 }
 
-/// Replaces the content of a file atomically. Nothing is synced, because the log is the durable copy.
-fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let unfinished = folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
-    made.and_then(|mut file| file.write_all(bytes)).map_err(|error| Error::io(&unfinished, error))?;
-    // A folder in the way is only reached when the caller asked to drop the edit.
-    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir()) {
-        fs::remove_dir(path).map_err(|error| Error::io(path, error))?;
-    }
-    fs::rename(&unfinished, path).map_err(|error| Error::io(path, error))
-}
-
-/// Writers hold the lock, so unfinished files belong to dead ones.
-fn remove_unfinished(folder: &Path) -> Result<(), Error> {
-    for entry in super::folder::entries(folder)? {
-        if entry.name.starts_with(UNFINISHED) {
-            super::folder::remove_file(&entry.path)?;
-        }
-    }
-    Ok(())
+fn is_else(folder: &Folder, file: &str) -> bool {
+    folder.entry(file).is_ok_and(|entry| entry.is_some_and(|entry| entry.kind != Kind::File))
 }

@@ -24,7 +24,7 @@ pub mod discover;
 mod erase;
 pub(crate) mod file_system;
 mod files;
-pub(crate) mod folder;
+pub mod folder;
 mod follow;
 mod interest;
 mod local;
@@ -45,9 +45,9 @@ mod wal;
 
 use std::cell::OnceCell;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -56,6 +56,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 pub use bell::last_rung;
 pub use erase::Erased;
 pub(crate) use files::OfficeFiles;
+pub use folder::{Folder, Unsafe, sync_folder};
 pub(crate) use follow::Follower;
 pub use interest::Interest;
 pub(crate) use local::LocalLog;
@@ -71,6 +72,7 @@ use crate::fold::Refusals;
 use crate::log::SessionProcess;
 use archive::Archives;
 use blobs::Blobs;
+use folder::{Entry, GITIGNORE, IGNORE_ALL, Kind};
 use processes::Presence;
 use schema::{FileVersion, Schema};
 use tables::Tables;
@@ -114,28 +116,24 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Store {
     conn: Connection,
-    folder: Option<Folder>,
+    home: Option<Home>,
     options: Options,
     read_only: bool,
     machine: OnceCell<Label>,
 }
 
+/// The folder of an open office.
 #[derive(Debug)]
-struct Folder {
-    path: PathBuf,
+struct Home {
+    folder: Folder,
     blobs: Blobs,
     archives: Archives,
     identity: Identity,
 }
 
-impl Folder {
-    fn new(path: &Path, identity: Identity) -> Self {
-        Self {
-            path: path.to_owned(),
-            blobs: Blobs::new(path.join("blobs")),
-            archives: Archives::new(path.join("archive")),
-            identity,
-        }
+impl Home {
+    fn new(folder: Folder, identity: Identity) -> Self {
+        Self { blobs: Blobs::new(&folder), archives: Archives::new(&folder), folder, identity }
     }
 }
 
@@ -149,8 +147,27 @@ struct Identity([Option<(u64, u64)>; 3]);
 impl Identity {
     const FILES: [&str; 3] = ["office.db", "office.db-wal", "office.db-shm"];
 
-    fn of(folder: &Path) -> Self {
-        Self(Self::FILES.map(|name| file_identity(&folder.join(name))))
+    fn of(folder: &Folder) -> Self {
+        Self(Self::FILES.map(|name| folder.identity_of(name)))
+    }
+
+    /// The files that a path leads to now.
+    fn at(path: &Path) -> Self {
+        Self(Self::FILES.map(|name| rustix::fs::lstat(path.join(name)).ok().as_ref().map(folder::identity)))
+    }
+
+    /// Refuses an office that another user could have prepared or could access, before any of it is read.
+    fn of_own(folder: &Folder) -> Result<Self, Error> {
+        // Without a database it is no office, which is reported when it is opened.
+        if folder.identity_of(DATABASE).is_some() {
+            folder.check_private().map_err(|error| Error::io(folder.path(), error))?;
+        }
+        let mut found = [None; 3];
+        for (name, found) in Self::FILES.iter().zip(&mut found) {
+            let stat = folder.check_private_file(name);
+            *found = stat.map_err(|error| Error::io(&folder.path().join(name), error))?.as_ref().map(folder::identity);
+        }
+        Ok(Self(found))
     }
 
     /// Opening needs a database, so its identity is always known. A WAL or shared memory that did not exist at that
@@ -164,18 +181,24 @@ impl Identity {
 impl Store {
     /// Opens an existing office. Never creates one: a missing file is an error, not an empty office.
     pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
-        let before = Identity::of(path);
-        Self::open_and_migrate(path, options).map_err(|error| match before.0[0].is_some() {
+        if sabotaged!(OfficeMadeAnew) {
+            Self::create(path, &options, |_| Ok(()))?;
+        }
+        let folder = office_folder(path, Folder::open(path))?;
+        let before = Identity::of_own(&folder)?;
+        Self::open_and_migrate(folder, before.clone(), options).map_err(|error| match before.0[0].is_some() {
             // The office was deleted or replaced while it was being opened, whatever error SQLite reported for that.
-            true if !before.is_still(&Identity::of(path)) => Error::Replaced(path.to_owned()),
+            true if !before.is_still(&Identity::at(path)) => Error::Replaced(path.to_owned()),
             _ => error,
         })
     }
 
-    fn open_and_migrate(path: &Path, options: Options) -> Result<Self, Error> {
-        let mut store = Self::open_as_is(path, options)?;
+    fn open_and_migrate(folder: Folder, identity: Identity, options: Options) -> Result<Self, Error> {
+        let mut store = Self::open_in(folder, identity, options)?;
         let version = store.version()?;
         store.remember_identity();
+        // SQLite opens files by path, so what it opened is compared with what was checked.
+        store.check_identity()?;
         version.may_read(store.options.schema.version())?;
         if version.schema < store.options.schema.version() {
             store.migrate()?;
@@ -183,33 +206,33 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the file without checking its version or migrating it, so that even a broken one can be examined.
+    /// Opens the file without checking its owner or version and without migrating it, so that even a broken one can be
+    /// examined.
     pub(crate) fn open_as_is(path: &Path, options: Options) -> Result<Self, Error> {
-        let database = path.join("office.db");
-        if sabotaged!(OfficeMadeAnew) {
-            Self::create(path, &options, |_| Ok(()))?;
-        }
-        match fs::metadata(&database) {
-            Ok(meta) if meta.is_file() && meta.len() == 0 => check_never_used(path)?,
-            Ok(meta) if meta.is_file() => {}
-            Ok(_) => return Err(Error::NotAnOffice(database)),
-            Err(error) => {
-                return Err(match error.kind() {
-                    std::io::ErrorKind::NotFound => Error::NoOffice(path.to_owned()),
-                    std::io::ErrorKind::NotADirectory => Error::NotAnOffice(path.to_owned()),
-                    _ => Error::io(&database, error),
-                });
-            }
-        }
+        let folder = office_folder(path, Folder::open_as_is(path))?;
         // Taken before SQLite opens the file, so that a deletion or replacement from here on is noticed.
-        let identity = Identity::of(path);
+        let identity = Identity::of(&folder);
+        Self::open_in(folder, identity, options)
+    }
+
+    fn open_in(folder: Folder, identity: Identity, options: Options) -> Result<Self, Error> {
+        let path = folder.path();
+        let database = path.join(DATABASE);
+        match folder.entry(DATABASE).map_err(|error| Error::io(&database, error))? {
+            None => return Err(Error::NoOffice(path.to_owned())),
+            Some(entry) if entry.kind == Kind::Link => return Err(Error::io(&database, Unsafe::Link.into())),
+            Some(entry) if entry.kind != Kind::File => return Err(Error::NotAnOffice(database)),
+            Some(entry) if entry.bytes == 0 => check_never_used(&folder)?,
+            Some(_) => {}
+        }
         file_system::check(path)?;
         room::check(path)?;
         // Without write permission the office can still be read. Any other error is reported as it is.
-        let read_only = !may_write(path)? || !may_write(&database)?;
+        let may_write = |name| folder.may_write(name).map_err(|error| Error::io(&path.join(name), error));
+        let read_only = !may_write(".")? || !may_write(DATABASE)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
-        let conn = connect(&database, access)?;
-        Ok(Self::new(conn, Some(Folder::new(path, identity)), options, read_only))
+        let conn = connect(&folder, access)?;
+        Ok(Self::new(conn, Some(Home::new(folder, identity)), options, read_only))
     }
 
     /// Creates an office unless it already exists. Any number of processes may do so at once.
@@ -220,17 +243,20 @@ impl Store {
         options: &Options,
         first: impl FnOnce(&Connection) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        check_own_folder(path)?;
         make_private_folder(path)?;
+        check_own_folder(&office_folder(path, Folder::open_as_is(path))?)?;
+        let folder = office_folder(path, Folder::open(path))?;
+        Identity::of_own(&folder)?;
         file_system::check(path)?;
         room::check(path)?;
-        let _lock = WriteLock::new(path, &options.program).acquire(options.lock_timeout)?;
-        let database = path.join("office.db");
-        if !fs::metadata(&database).is_ok_and(|meta| meta.len() > 0) {
-            check_never_used(path)?;
+        let _lock = WriteLock::new(&folder, &options.program).acquire(options.lock_timeout)?;
+        let database = path.join(DATABASE);
+        if folder.bytes_of(DATABASE) == 0 {
+            check_never_used(&folder)?;
         }
-        private_file(&database)?;
-        let mut conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let failed = |error| Error::io(path, error);
+        folder.create_if_missing(DATABASE).map_err(failed)?;
+        let mut conn = connect(&folder, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let version = FileVersion::read(&conn)?;
         if version.application_id == schema::APPLICATION_ID {
             return Ok(false);
@@ -241,16 +267,14 @@ impl Store {
         }
         // An interrupted creation leaves an empty database, and the next process finishes it here. The WAL may hold
         // pages that were never committed, so a WAL that is not empty proves nothing.
-        check_no_mail(path)?;
+        check_no_mail(&folder)?;
         conn.pragma_update(None, "journal_mode", "wal")?;
-        make_private_folder(&path.join("blobs"))?;
-        private_file(&path.join("bell"))?;
-        ignore_in_git(path)?;
+        folder.make_missing().map_err(failed)?;
         let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         options.schema.migrate(&transaction, 0)?;
         first(&transaction)?;
         transaction.commit()?;
-        sync_folder(path)?;
+        folder.sync().map_err(failed)?;
         sync_folder(folder::parent(path))?;
         Ok(true)
     }
@@ -291,14 +315,14 @@ impl Store {
 
     /// Opens a single-file copy for reading.
     pub(crate) fn open_copy(database: &Path) -> Result<Self, Error> {
-        let conn = connect(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self::new(conn, None, Options::default(), true))
+        let real = database.canonicalize().map_err(|error| Error::io(database, error))?;
+        Ok(Self::new(connect_to(&real, OpenFlags::SQLITE_OPEN_READ_ONLY)?, None, Options::default(), true))
     }
 
     /// Opens another office, or a copy of one, to compare with. `path` is its folder or its database file. Nothing in
     /// it changes; it is not even migrated to this program's schema.
     pub fn open_other(path: &Path) -> Result<Self, Error> {
-        let database = if path.is_dir() { path.join("office.db") } else { path.to_owned() };
+        let database = if path.is_dir() { path.join(DATABASE) } else { path.to_owned() };
         if !fs::metadata(&database).is_ok_and(|meta| meta.is_file()) {
             return Err(Error::NoOffice(path.to_owned()));
         }
@@ -321,15 +345,17 @@ impl Store {
 
     /// Opens a copy of an office and its blobs for reading. It may lie on a file system that no office may live on.
     pub(crate) fn open_copy_of_office(path: &Path, options: Options) -> Result<Self, Error> {
-        let database = path.join("office.db");
-        file_identity(&database).ok_or_else(|| Error::NoOffice(path.to_owned()))?;
-        let identity = Identity::of(path);
-        let conn = connect(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(Self::new(conn, Some(Folder::new(path, identity)), options, true))
+        let folder = office_folder(path, Folder::open_as_is(path))?;
+        let identity = Identity::of(&folder);
+        if identity.0[0].is_none() {
+            return Err(Error::NoOffice(path.to_owned()));
+        }
+        let conn = connect(&folder, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(Self::new(conn, Some(Home::new(folder, identity)), options, true))
     }
 
-    fn new(conn: Connection, folder: Option<Folder>, options: Options, read_only: bool) -> Self {
-        Self { conn, folder, options, read_only, machine: OnceCell::new() }
+    fn new(conn: Connection, home: Option<Home>, options: Options, read_only: bool) -> Self {
+        Self { conn, home, options, read_only, machine: OnceCell::new() }
     }
 
     pub fn conn(&self) -> &Connection {
@@ -357,25 +383,29 @@ impl Store {
     /// only zeros at its end looks intact.
     pub(crate) fn ends_within_a_page(&self) -> bool {
         const PAGE_BYTES: u64 = 4096;
-        let file = self.path().and_then(|folder| fs::metadata(folder.join("office.db")).ok());
-        file.is_some_and(|file| file.len() % PAGE_BYTES != 0)
+        self.folder().is_some_and(|folder| folder.bytes_of(DATABASE) % PAGE_BYTES != 0)
     }
 
+    /// The folder of the office, as the path it was opened by; in-memory tables have none.
     pub fn path(&self) -> Option<&Path> {
-        self.folder.as_ref().map(|folder| folder.path.as_path())
+        self.folder().map(Folder::path)
+    }
+
+    pub fn folder(&self) -> Option<&Folder> {
+        self.home.as_ref().map(|home| &home.folder)
     }
 
     pub fn blobs(&self) -> Option<&Blobs> {
-        self.folder.as_ref().map(|folder| &folder.blobs)
+        self.home.as_ref().map(|home| &home.blobs)
     }
 
     pub fn archives(&self) -> Option<&Archives> {
-        self.folder.as_ref().map(|folder| &folder.archives)
+        self.home.as_ref().map(|home| &home.archives)
     }
 
     /// The newest record that the bell was rung for. This office must have had it once.
     pub(crate) fn last_rung(&self) -> Option<crate::log::Position> {
-        bell::last_rung(self.path()?)
+        bell::last_rung(self.folder()?)
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -472,24 +502,24 @@ impl Store {
 
     /// Migrates an older file to this program's schema, under the lock, after copying it to `before-schema-N.db`.
     fn migrate(&mut self) -> Result<(), Error> {
-        let Some(folder) = &self.folder else { return Ok(()) };
+        let Some(folder) = self.folder().cloned() else { return Ok(()) };
         if self.read_only {
-            return Err(Error::ReadOnly(folder.path.clone()));
+            return Err(Error::ReadOnly(folder.path().to_owned()));
         }
-        let _lock = WriteLock::new(&folder.path, &self.options.program).acquire(self.options.lock_timeout)?;
+        let _lock = WriteLock::new(&folder, &self.options.program).acquire(self.options.lock_timeout)?;
         let from = self.version()?;
         let ours = self.options.schema.version();
         from.may_write(ours)?;
         if from.schema >= ours {
             return Ok(()); // another process migrated it first
         }
-        let copy = folder.path.join(format!("before-schema-{}.db", from.schema + 1));
-        if !copy.exists() {
-            let unfinished = folder.path.join(format!("before-schema-{}.tmp", from.schema + 1));
-            let _ = fs::remove_file(&unfinished);
-            self.copy_into(&unfinished)?;
-            fs::rename(&unfinished, &copy).map_err(|error| Error::io(&copy, error))?;
-            sync_folder(&folder.path)?;
+        let copy = format!("before-schema-{}.db", from.schema + 1);
+        let failed = |error| Error::io(&folder.path().join(&copy), error);
+        if folder.entry(&copy).map_err(failed)?.is_none() {
+            let unfinished = format!("before-schema-{}.tmp", from.schema + 1);
+            folder.remove(&unfinished).map_err(failed)?;
+            self.copy_into(&folder.real_path().map_err(failed)?.join(&unfinished))?;
+            folder.rename(&unfinished, &copy).and_then(|()| folder.sync()).map_err(failed)?;
         }
         if sabotaged!(MigrationInPieces) {
             return self.options.schema.migrate(&self.conn, from.schema);
@@ -503,65 +533,81 @@ impl Store {
     /// Called after the first read, which made SQLite open the WAL and the shared memory. The database's own identity
     /// was taken before that read, so a replacement in between is still noticed.
     fn remember_identity(&mut self) {
-        if let Some(folder) = &mut self.folder {
-            let now = Identity::of(&folder.path);
-            folder.identity = Identity([folder.identity.0[0], now.0[1], now.0[2]]);
+        if let Some(home) = &mut self.home {
+            let now = Identity::of(&home.folder);
+            home.identity = Identity([home.identity.0[0], now.0[1], now.0[2]]);
         }
     }
 
     /// Copies log and tables, at one position, into a new file that only its owner can read.
     pub(crate) fn copy_into(&self, file: &Path) -> Result<(), Error> {
         // SQLite would create the file readable for everyone, but it accepts an existing empty one.
-        private_file(file)?;
+        aside::new_file(file)?;
         self.conn.execute("VACUUM INTO ?1", [path_text(file)?])?;
         Ok(())
     }
 
     /// Fails if the files are no longer the ones that were opened.
     pub fn check_identity(&self) -> Result<(), Error> {
-        let Some(folder) = &self.folder else { return Ok(()) };
-        if folder.identity.is_still(&Identity::of(&folder.path)) || sabotaged!(IdentityUnchecked) {
+        let Some(home) = &self.home else { return Ok(()) };
+        let path = home.folder.path();
+        if home.identity.is_still(&Identity::at(path)) || sabotaged!(IdentityUnchecked) {
             return Ok(());
         }
-        Err(Error::Replaced(folder.path.clone()))
+        Err(Error::Replaced(path.to_owned()))
     }
 
     /// Fails unless there is room for a write to touch more of the shared memory.
     pub(crate) fn check_room(&self) -> Result<(), Error> {
-        self.folder.as_ref().map_or(Ok(()), |folder| room::check(&folder.path))
+        self.path().map_or(Ok(()), room::check)
     }
 }
 
 /// Refuses an empty database next to files that only a used office leaves behind. Such a database lost its records, and
 /// using it would silently continue in an empty office. Runs before SQLite opens the database, because SQLite deletes
 /// the WAL of an empty one. Creating an office never trips this check: its database has a page before there is a WAL.
-fn check_never_used(office: &Path) -> Result<(), Error> {
+fn check_never_used(office: &Folder) -> Result<(), Error> {
     check_no_mail(office)?;
-    match fs::metadata(office.join("office.db-wal")) {
-        Ok(wal) if wal.len() > 0 => Err(emptied(office, "office.db-wal is not empty")),
-        _ => Ok(()),
+    match office.bytes_of("office.db-wal") {
+        0 => Ok(()),
+        _ => Err(emptied(office, "office.db-wal is not empty")),
     }
 }
 
 /// The same check without the WAL, for a database that is not empty but has no tables yet.
-pub(crate) fn check_no_mail(office: &Path) -> Result<(), Error> {
+pub(crate) fn check_no_mail(office: &Folder) -> Result<(), Error> {
     if let Some(rung) = bell::last_rung(office).filter(|rung| rung.0 > 0) {
         return Err(emptied(office, &format!("the bell was rung for record {rung}")));
     }
     for name in ["blobs", "archive"] {
-        if !folder::entries(&office.join(name))?.is_empty() {
+        if !office.entries_of(name).map_err(|error| Error::io(&office.path().join(name), error))?.is_empty() {
             return Err(emptied(office, &format!("{name}/ is not empty")));
         }
     }
     Ok(())
 }
 
-fn emptied(office: &Path, sign: &str) -> Error {
-    Error::Emptied { path: office.to_owned(), sign: sign.to_owned() }
+fn emptied(office: &Folder, sign: &str) -> Error {
+    Error::Emptied { path: office.path().to_owned(), sign: sign.to_owned() }
 }
 
-fn connect(database: &Path, access: OpenFlags) -> Result<Connection, Error> {
-    let conn = Connection::open_with_flags(database, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+fn office_folder(path: &Path, opened: io::Result<Folder>) -> Result<Folder, Error> {
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NoOffice(path.to_owned()),
+        io::ErrorKind::NotADirectory => Error::NotAnOffice(path.to_owned()),
+        _ => Error::io(path, error),
+    })
+}
+
+fn connect(office: &Folder, access: OpenFlags) -> Result<Connection, Error> {
+    let real = office.real_path().map_err(|error| Error::io(office.path(), error))?;
+    connect_to(&real.join(DATABASE), access)
+}
+
+/// Opens a database by a path without links.
+fn connect_to(database: &Path, access: OpenFlags) -> Result<Connection, Error> {
+    let access = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let conn = Connection::open_with_flags(database, access)?;
     prepare(&conn)?;
     Ok(conn)
 }
@@ -581,25 +627,13 @@ fn prepare(conn: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-fn may_write(path: &Path) -> Result<bool, Error> {
-    use rustix::io::Errno;
-    match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
-        Ok(()) => Ok(true),
-        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
-        Err(error) => Err(Error::io(path, error.into())),
-    }
-}
-
-/// Device and inode, which differ for another file of the same name.
-fn file_identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
-}
-
 /// An office needs a folder of its own. Before the first office is created there, the folder may only hold what an
 /// interrupted creation left behind. Other files belong to something else.
-fn check_own_folder(path: &Path) -> Result<(), Error> {
-    let is_ours = |entry: &folder::Entry| match entry.name.as_str() {
-        GITIGNORE => fs::read_to_string(&entry.path).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
+fn check_own_folder(folder: &Folder) -> Result<(), Error> {
+    let path = folder.path();
+    let failed = |error| Error::io(path, error);
+    let is_ours = |entry: &Entry| match entry.name.as_str() {
+        GITIGNORE => folder.read(GITIGNORE, 16).is_ok_and(|text| IGNORE_ALL.as_bytes().starts_with(&text)),
         "bell"
         | "write.lock"
         | "blobs"
@@ -609,61 +643,31 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
         | "live"
         | "runs"
         | "waiters"
+        | "watch"
         | "worktrees"
         | discover::LOCAL_CONFIG_FILE
         | "trust.json" => true,
-        name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
+        name => [DATABASE, "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
-    let entries = folder::entries(path)?;
-    let is_office = entries.iter().any(|entry| entry.name == "office.db");
-    if is_office {
+    let entries = folder.entries().map_err(failed)?;
+    if entries.iter().any(|entry| entry.name == DATABASE) {
         return Ok(());
     }
     if !entries.iter().all(is_ours) {
         return Err(Error::NotEmpty(path.to_owned()));
     }
-    // An existing folder may be open to everyone. If its mode cannot be changed, `poste doctor` reports that.
-    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    // An existing folder may be open to everyone. Opening it reports if its mode cannot be changed.
+    let _ = folder.set_own_mode(0o700);
     Ok(())
 }
 
-const GITIGNORE: &str = ".gitignore";
-const IGNORE_ALL: &str = "*\n";
-
-/// Mail does not belong in a repository.
-fn ignore_in_git(office: &Path) -> Result<(), Error> {
-    let path = office.join(GITIGNORE);
-    match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-        Ok(mut file) => file.write_all(IGNORE_ALL.as_bytes()).map_err(|error| Error::io(&path, error)),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::io(&path, error)),
-    }
-}
+const DATABASE: &str = "office.db";
 
 fn make_private_folder(path: &Path) -> Result<(), Error> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(Error::NotAnOffice(path.to_owned())),
-        Err(error) => Err(Error::io(path, error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(Error::io(path, error)),
+        _ => Ok(()),
     }
-}
-
-/// Creates an empty file that only its owner can read. An existing file is left alone.
-///
-/// Closing a descriptor of a database drops this process's locks on it. So this is only called on the database before
-/// SQLite opens it, under the write lock.
-fn private_file(path: &Path) -> Result<(), Error> {
-    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::io(path, error)),
-    }
-}
-
-/// Makes names created in the folder survive a power loss.
-pub fn sync_folder(path: &Path) -> Result<(), Error> {
-    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| Error::io(path, error))
 }
 
 pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {

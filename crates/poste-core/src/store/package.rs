@@ -7,7 +7,7 @@ use super::artifact::FileProblem;
 use super::aside::{self, Aside};
 use super::blobs::{Blobs, Stored};
 use super::folder;
-use super::{make_private_folder, sync_folder};
+use super::sync_folder;
 use crate::error::Error;
 use crate::log::Artifact;
 use crate::progress::Progress;
@@ -92,12 +92,12 @@ fn copy_file(
     for name in above {
         folder.push(name);
         if made.insert(folder.clone()) {
-            make_private_folder(&folder)?;
+            aside::new_folder(&folder)?;
         }
     }
-    Ok(match aside::copy(&blobs.path(&digest), &to, moved)? {
-        Some(copied) if copied == (Stored { digest, size }) => Ok(()),
-        Some(_) => Err("its copy is damaged"),
-        None => Err("its copy is missing"),
+    let Some(source) = blobs.open(&digest)? else { return Ok(Err("its copy is missing")) };
+    Ok(match aside::copy(source, &to, moved)? == (Stored { digest, size }) {
+        true => Ok(()),
+        false => Err("its copy is damaged"),
     })
 }

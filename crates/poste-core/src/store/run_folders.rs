@@ -3,10 +3,9 @@
 //! Supervisors write and read them. This module only knows where they are, so that redacted content can be erased from
 //! them too.
 
-use std::fs;
 use std::io;
-use std::path::Path;
 
+use super::Folder;
 use crate::error::Error;
 use crate::text::Session;
 
@@ -23,28 +22,25 @@ pub fn name(run: &Session) -> String {
 }
 
 /// Deletes the texts of runs whose input or answer was redacted. A program that is still running is not stopped.
-pub(crate) fn forget(office: &Path, runs: &[Session]) -> Result<(), Error> {
+pub(crate) fn forget(office: &Folder, runs: &[Session]) -> Result<(), Error> {
     for run in runs {
-        let folder = office.join(FOLDER).join(name(run));
-        let failed = |error: io::Error| Error::io(&folder, error);
-        let entries = match fs::read_dir(&folder) {
-            Err(none) if none.kind() == io::ErrorKind::NotFound => continue,
-            entries => entries.map_err(failed)?,
+        let path = std::path::Path::new(FOLDER).join(name(run));
+        let forget = || -> io::Result<()> {
+            let folder = office.below(&path)?;
+            for name in folder.names()? {
+                // The program may have put anything here, folders too.
+                if !KEPT.iter().any(|kept| name == *kept) {
+                    folder.clear(&name)?;
+                }
+            }
+            folder.sync()
         };
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            if KEPT.iter().any(|kept| entry.file_name() == *kept) {
-                continue;
+        match forget() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io(&office.path().join(&path), error));
             }
-            // The program may have put anything here, folders too.
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let removed = if is_folder { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
-            match removed {
-                Err(gone) if gone.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(failed)?,
-            }
+            _ => {}
         }
-        super::sync_folder(&folder)?;
     }
     Ok(())
 }

@@ -2,13 +2,11 @@
 //!
 //! A page is generated from the log and can be generated again. It is complete or absent.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
-use super::archive::UNFINISHED;
-use super::folder::{self, Kind};
-use super::{make_private_folder, private_file, sync_folder};
+use super::Folder;
+use super::folder::Kind;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::text::Session;
@@ -34,41 +32,35 @@ pub fn page_name(id: &Session, closed_at: Timestamp) -> String {
     format!("{}-{}.md", &closed_at.to_string()[..10], slug(id))
 }
 
-/// Writes a page to a temporary file, then renames it.
-pub(crate) fn write(office: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
-    let pages = office.join(FOLDER);
-    make_private_folder(&pages)?;
-    let path = pages.join(name);
-    let aside = pages.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4().simple()));
-    let written = private_file(&aside).and_then(|()| {
-        let mut file = File::options().write(true).open(&aside).map_err(|error| Error::io(&aside, error))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| Error::io(&aside, error))?;
-        fs::rename(&aside, &path).map_err(|error| Error::io(&path, error))
-    });
-    if let Err(error) = written {
-        let _ = fs::remove_file(&aside);
-        return Err(error);
-    }
-    sync_folder(&pages)?;
-    sync_folder(office)?;
+/// Writes a page, whole or not at all.
+pub(crate) fn write(office: &Folder, name: &str, text: &str) -> Result<PathBuf, Error> {
+    let path = office.path().join(FOLDER).join(name);
+    let written = office.make(FOLDER).and_then(|pages| pages.replace(name, text.as_bytes()));
+    written.and_then(|()| office.sync()).map_err(|error| Error::io(&path, error))?;
     Ok(path)
 }
 
 /// Deletes the pages of sessions with redacted content. They can be generated again from what is left.
-pub(crate) fn forget(office: &Path, ids: &[Session]) -> Result<(), Error> {
+pub(crate) fn forget(office: &Folder, ids: &[Session]) -> Result<(), Error> {
     const DATE: usize = "2026-01-01-".len();
-    let pages = office.join(FOLDER);
-    if ids.is_empty() || !folder::is_folder(&pages) {
+    if ids.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = ids.iter().map(|id| format!("{}.md", slug(id))).collect();
-    for entry in folder::entries(&pages)?.into_iter().filter(|entry| entry.kind == Kind::File) {
-        let is_theirs = entry.name.get(DATE..).is_some_and(|rest| names.iter().any(|name| name == rest));
-        if is_theirs || entry.name.starts_with(UNFINISHED) {
-            folder::remove_file(&entry.path)?;
+    let forget = || -> io::Result<()> {
+        let pages = office.below(FOLDER)?;
+        let names: Vec<String> = ids.iter().map(|id| format!("{}.md", slug(id))).collect();
+        for entry in pages.entries()?.into_iter().filter(|entry| entry.kind == Kind::File) {
+            if entry.name.get(DATE..).is_some_and(|rest| names.iter().any(|name| name == rest)) {
+                pages.remove(&entry.name)?;
+            }
         }
+        pages.remove_unfinished()?;
+        pages.sync()
+    };
+    match forget() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&office.path().join(FOLDER), error)),
+        _ => Ok(()),
     }
-    sync_folder(&pages)
 }
 
 #[cfg(test)]
@@ -77,14 +69,15 @@ mod tests {
 
     #[test]
     fn a_page_is_replaced_whole_and_forgotten_by_its_session() {
-        let office = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let office = Folder::open(folder.path()).unwrap();
         let (one, two): (Session, Session) = ("one".parse().unwrap(), "two".parse().unwrap());
         let at = Timestamp::from_ms(1_772_442_000_000);
-        let path = write(office.path(), &page_name(&one, at), "first").unwrap();
-        assert_eq!(write(office.path(), &page_name(&one, at), "second").unwrap(), path);
-        let other = write(office.path(), &page_name(&two, at), "stays").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
-        forget(office.path(), std::slice::from_ref(&one)).unwrap();
+        let path = write(&office, &page_name(&one, at), "first").unwrap();
+        assert_eq!(write(&office, &page_name(&one, at), "second").unwrap(), path);
+        let other = write(&office, &page_name(&two, at), "stays").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "second");
+        forget(&office, std::slice::from_ref(&one)).unwrap();
         assert!(!path.exists() && other.exists());
     }
 }

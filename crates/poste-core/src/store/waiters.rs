@@ -6,11 +6,9 @@
 //! A ring is a shortcut, not a guarantee: a writer may die between commit and ring. So every waiter also checks
 //! `data_version` now and then. Nothing here is state, and the folder may be deleted at any time.
 
-use std::fs::DirBuilder;
 use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::Folder;
 use super::interest::Touched;
 use super::tables::{Concern, Concerns};
 
@@ -45,15 +44,17 @@ const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOE
 
 /// Wakes waiters without a commit, after a change outside the log that ends their wait.
 pub fn wake(office: &Path, concern: Concern) {
-    ring(office, &[concern].into_iter().collect(), 0);
+    if let Ok(office) = Folder::open(office) {
+        ring(&office, &[concern].into_iter().collect(), 0);
+    }
 }
 
 /// Wakes the waiters that are concerned. This neither fails nor blocks, whatever is in the folder.
 ///
 /// `turn` selects one of the other FIFOs to check as well: a killed waiter leaves its FIFO behind, and the event it
 /// waited for may never happen.
-pub(super) fn ring(office: &Path, concerns: &Concerns, turn: u64) {
-    let Some(folder) = open_folder(office) else { return };
+pub(super) fn ring(office: &Folder, concerns: &Concerns, turn: u64) {
+    let Ok(folder) = office.below(FOLDER) else { return };
     let Ok(listing) = Dir::read_from(&folder) else { return };
     let touched = Touched::by(concerns);
     let mut others = Vec::new();
@@ -75,7 +76,7 @@ pub(super) fn ring(office: &Path, concerns: &Concerns, turn: u64) {
     }
 }
 
-fn ring_one(folder: &OwnedFd, name: &std::ffi::CStr) {
+fn ring_one(folder: &Folder, name: &std::ffi::CStr) {
     match rustix::fs::openat(folder, name, OFlags::WRONLY | OPEN, Mode::empty()) {
         // A full FIFO was rung often enough. If the waiter has just died, the next writer removes its FIFO.
         Ok(fifo) if rustix::fs::fstat(&fifo).is_ok_and(|stat| is_ours(&stat)) => {
@@ -86,14 +87,14 @@ fn ring_one(folder: &OwnedFd, name: &std::ffi::CStr) {
     }
 }
 
-fn clear_if_dead(folder: &OwnedFd, name: &std::ffi::CStr) {
+fn clear_if_dead(folder: &Folder, name: &std::ffi::CStr) {
     if let Err(Errno::NXIO) = rustix::fs::openat(folder, name, OFlags::WRONLY | OPEN, Mode::empty()) {
         clear(folder, name);
     }
 }
 
 /// Removes a FIFO without a reader. Unless it is new, its only reader has ended.
-fn clear(folder: &OwnedFd, name: &std::ffi::CStr) {
+fn clear(folder: &Folder, name: &std::ffi::CStr) {
     let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let is_new = name.to_bytes().ends_with(UNNAMED.as_bytes()) && !is_old(&stat);
     if is_ours(&stat) && !is_new {
@@ -113,22 +114,17 @@ fn is_old(stat: &Stat) -> bool {
     !(0..=UNNAMED_AGE_MAX.as_secs().cast_signed()).contains(&age)
 }
 
-fn open_folder(office: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OPEN;
-    rustix::fs::open(office.join(FOLDER), flags, Mode::empty()).ok()
-}
-
 /// One waiter of an office. It must listen before it first looks, or it misses the first event.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    office: PathBuf,
+    office: Folder,
     /// `None` if it cannot be rung, in which case it polls.
     fifo: Option<Fifo>,
 }
 
 impl Waiter {
-    pub(crate) fn new(office: &Path) -> Self {
-        Self { office: office.to_owned(), fifo: None }
+    pub(crate) fn new(office: &Folder) -> Self {
+        Self { office: office.clone(), fifo: None }
     }
 
     /// From here on it is rung for this interest. The caller must look after this call to see earlier commits.
@@ -179,7 +175,7 @@ fn wait(first: Option<BorrowedFd<'_>>, second: Option<BorrowedFd<'_>>, at_most: 
 /// The FIFO of a waiter. Dropping it removes its name.
 #[derive(Debug)]
 struct Fifo {
-    folder: OwnedFd,
+    folder: Folder,
     id: String,
     name: String,
     reader: OwnedFd,
@@ -191,15 +187,8 @@ impl Fifo {
     /// The final name appears once there is a reader, so a FIFO with such a name and no reader belongs to a dead
     /// waiter.
     #[cfg(target_os = "linux")]
-    fn make(office: &Path, interest: &str) -> io::Result<Self> {
-        let folder = match open_folder(office) {
-            Some(folder) => folder,
-            None => {
-                let made = DirBuilder::new().mode(0o700).create(office.join(FOLDER));
-                made.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })?;
-                open_folder(office).ok_or(io::ErrorKind::NotADirectory)?
-            }
-        };
+    fn make(office: &Folder, interest: &str) -> io::Result<Self> {
+        let folder = office.make(FOLDER)?;
         let id = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("{id}{UNNAMED}");
         rustix::fs::mkfifoat(&folder, &name, Mode::RUSR | Mode::WUSR)?;
@@ -218,7 +207,7 @@ impl Fifo {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn make(_: &Path, _: &str) -> io::Result<Self> {
+    fn make(_: &Folder, _: &str) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -318,12 +307,16 @@ mod tests {
             self.0.path()
         }
 
-        fn folder(&self) -> PathBuf {
+        fn open(&self) -> Folder {
+            Folder::open(self.path()).unwrap()
+        }
+
+        fn folder(&self) -> std::path::PathBuf {
             self.path().join(FOLDER)
         }
 
         fn waiter(&self, concern: Concern) -> Waiter {
-            let mut waiter = Waiter::new(self.path());
+            let mut waiter = Waiter::new(&self.open());
             waiter.listen(&word(concern));
             assert!(waiter.fifo.is_some());
             waiter
@@ -336,8 +329,7 @@ mod tests {
 
         /// A FIFO without a reader.
         fn fifo(&self, name: &str) {
-            let _ = fs::create_dir(self.folder());
-            let folder = open_folder(self.path()).unwrap();
+            let folder = self.open().make(FOLDER).unwrap();
             rustix::fs::mkfifoat(&folder, name, Mode::RUSR | Mode::WUSR).unwrap();
         }
     }
@@ -358,14 +350,14 @@ mod tests {
     fn only_whoever_is_concerned_is_rung() {
         let office = Office::new();
         let (one, two) = (office.waiter(message(1)), office.waiter(message(2)));
-        let mut all = Waiter::new(office.path());
+        let mut all = Waiter::new(&office.open());
         all.listen(&Interest::everything().word([]));
         wake(office.path(), message(1));
         assert!(is_rung(&one) && !is_rung(&two) && is_rung(&all));
         one.pause(Duration::MAX, None);
         all.pause(Duration::MAX, None);
         assert!(!is_rung(&one) && !is_rung(&all), "one look answers it");
-        ring(office.path(), &Concerns::everything(), 0);
+        ring(&office.open(), &Concerns::everything(), 0);
         assert!(is_rung(&one) && is_rung(&two) && is_rung(&all));
     }
 
@@ -413,7 +405,7 @@ mod tests {
             office.fifo(&format!("dead{nth}.{}", word(message(nth))));
         }
         let live: Vec<Waiter> = (0..5).map(|nth| office.waiter(message(100 + nth))).collect();
-        (0..200).for_each(|turn| ring(office.path(), &[Concern::Policy].into_iter().collect(), turn));
+        (0..200).for_each(|turn| ring(&office.open(), &[Concern::Policy].into_iter().collect(), turn));
         assert_eq!(office.names().len(), live.len());
         assert!(live.iter().all(|waiter| !is_rung(waiter) && !waiter.is_deaf()));
     }
@@ -428,10 +420,10 @@ mod tests {
         let times = then.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
         let stamp = Timespec { tv_sec: times.as_secs().cast_signed(), tv_nsec: 0 };
         let stamps = rustix::fs::Timestamps { last_access: stamp, last_modification: stamp };
-        let folder = open_folder(office.path()).unwrap();
+        let folder = office.open().below(FOLDER).unwrap();
         rustix::fs::utimensat(&folder, "old.new", &stamps, AtFlags::empty()).unwrap();
-        (0..4).for_each(|turn| ring(office.path(), &Concerns::everything(), turn));
-        (0..4).for_each(|turn| ring(office.path(), &Concerns::default(), turn));
+        (0..4).for_each(|turn| ring(&office.open(), &Concerns::everything(), turn));
+        (0..4).for_each(|turn| ring(&office.open(), &Concerns::default(), turn));
         assert_eq!(office.names(), ["young.new".to_owned()].into());
     }
 
@@ -455,7 +447,7 @@ mod tests {
         let before = office.names();
         for turn in 0..50 {
             wake(office.path(), message(1));
-            ring(office.path(), &Concerns::everything(), turn);
+            ring(&office.open(), &Concerns::everything(), turn);
         }
         assert!(is_rung(&waiter));
         assert_eq!(office.names(), before);
@@ -471,7 +463,7 @@ mod tests {
             fs::write(office.folder().join(format!("{nth}.{}", word(message(1)))), "").unwrap();
         }
         wake(office.path(), message(1));
-        ring(office.path(), &Concerns::everything(), 7);
+        ring(&office.open(), &Concerns::everything(), 7);
         assert_eq!(office.names().len(), 2 * NAMES_MAX + 1);
         assert!(!waiter.is_deaf());
     }
@@ -504,7 +496,7 @@ mod tests {
         ] {
             let office = Office::new();
             make(&office.folder());
-            let mut waiter = Waiter::new(office.path());
+            let mut waiter = Waiter::new(&office.open());
             waiter.listen(&word(message(1)));
             assert!(waiter.fifo.is_none() && !waiter.is_deaf());
             wake(office.path(), message(1));

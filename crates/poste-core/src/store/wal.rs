@@ -1,7 +1,6 @@
 //! Keeps the WAL short. A writer that finds it long copies it into the database, and a reader that never ends cannot
 //! make it grow without limit.
 
-use std::fs;
 use std::time::Duration;
 
 use super::{BUSY_TIMEOUT_MS, Store, processes};
@@ -68,17 +67,13 @@ impl Store {
 
     /// A long read takes time in proportion to the database, so a large office gives its readers more room.
     fn is_full(&self, bytes: u64) -> bool {
-        let database = || {
-            let file = self.folder.as_ref().and_then(|folder| fs::metadata(folder.path.join("office.db")).ok());
-            file.map_or(0, |meta| meta.len())
-        };
+        let database = || self.folder().map_or(0, |folder| folder.bytes_of("office.db"));
         bytes > self.options.wal_bytes_full && bytes > database()
     }
 
     /// The length of the WAL file. Less of it may be in use.
     pub(crate) fn wal_bytes(&self) -> u64 {
-        let Some(folder) = &self.folder else { return 0 };
-        fs::metadata(folder.path.join("office.db-wal")).map_or(0, |meta| meta.len())
+        self.folder().map_or(0, |folder| folder.bytes_of("office.db-wal"))
     }
 
     /// Empties the WAL into the database unless a reader prevents it. The caller holds the write lock.
@@ -99,8 +94,8 @@ impl Store {
     /// The processes that have the database open, oldest first: the oldest is most likely the one that never stops
     /// reading.
     fn readers(&self) -> String {
-        let Some(folder) = &self.folder else { return "a reader".to_owned() };
-        let openers = processes::who_has_open(&folder.path.join("office.db")).unwrap_or_default();
+        let Some(office) = self.path() else { return "a reader".to_owned() };
+        let openers = processes::who_has_open(&office.join("office.db")).unwrap_or_default();
         let names: Vec<String> = openers.processes.iter().take(READERS_NAMED_MAX).map(ToString::to_string).collect();
         match names.is_empty() {
             true => "a reader".to_owned(),

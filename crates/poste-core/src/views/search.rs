@@ -156,7 +156,7 @@ pub fn search(
             Err(error) if tries_left > 0 && is_damage(&error) && !refreshed.borrowed => {
                 refreshed.rebuilt = Some(DAMAGED.to_owned());
                 drop(index);
-                store.path().map(forget).transpose()?;
+                store.folder().map(forget).transpose()?;
             }
             answer => return answer.map(|page| (page, refreshed)),
         }

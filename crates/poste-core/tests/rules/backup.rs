@@ -8,8 +8,8 @@ use poste_core::backup::{Manifest, Restored, restore, take};
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Artifact, ArtifactState, Body, Content, Intent, Send};
 use poste_core::office::{Place, Rules};
-use poste_core::store::WriteLock;
 use poste_core::store::table_digest::digest;
+use poste_core::store::{Folder, WriteLock};
 use poste_core::{Digest, Error, MessageNo, views};
 use rusqlite::Connection;
 
@@ -296,7 +296,7 @@ fn an_office_somebody_writes_to_is_not_replaced() {
     let mut desk = furnished();
     let (copy, _) = snapshot(&desk).unwrap();
     desk.place.options.lock_timeout = Duration::from_millis(50);
-    let held = WriteLock::new(&desk.place.path, "a writer").acquire(Duration::ZERO).unwrap();
+    let held = WriteLock::new(&Folder::open(&desk.place.path).unwrap(), "a writer").acquire(Duration::ZERO).unwrap();
     let files = contents(&desk.place.path);
     let error = restore_at(&desk, &copy, &desk.place.path, true).unwrap_err();
     assert!(matches!(&error, Error::Busy { holder, .. } if holder.contains("a writer")), "{error}");

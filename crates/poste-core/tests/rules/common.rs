@@ -639,8 +639,16 @@ pub fn copied(desk: &Desk, name: &str) -> PathBuf {
     to
 }
 
+/// Sets the mode that a file or folder of an office has.
+pub fn make_private(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = if path.is_dir() { 0o700 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
+    fs::set_permissions(to, fs::metadata(from).unwrap().permissions()).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         match entry.file_type().unwrap().is_dir() {

@@ -10,8 +10,8 @@ use poste_core::fold::{Action, Code};
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Archive, Artifact, ArtifactState, Body, Content, Intent, Send};
 use poste_core::office::Rules;
-use poste_core::store::WriteLock;
 use poste_core::store::tables::State;
+use poste_core::store::{Folder, WriteLock};
 use poste_core::views;
 use poste_core::{Digest, Error};
 use rusqlite::Connection;
@@ -429,7 +429,8 @@ fn damaged_and_missing_blobs_are_problems() {
 fn whoever_holds_the_lock_for_long_is_named_and_not_waited_for() {
     let mut desk = Desk::with(&["ann"]);
     desk.place.options.lock_timeout = Duration::from_secs(600);
-    let held = WriteLock::new(&desk.place.path, "a slow program").acquire(Duration::ZERO).unwrap();
+    let held =
+        WriteLock::new(&Folder::open(&desk.place.path).unwrap(), "a slow program").acquire(Duration::ZERO).unwrap();
     let begun = Instant::now();
     assert_content(&desk);
     make_old(&desk.place.path.join("write.lock"), MINUTE);

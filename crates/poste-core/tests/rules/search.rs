@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use poste_core::limits::CONTENT_INLINE_BYTES_MAX;
 use poste_core::log::{Artifact, ArtifactState, Body, Content, Done, Fail, Intent, Send};
 use poste_core::office::Rules;
+use poste_core::store::Folder;
 use poste_core::store::search::{Index, Start, Words, forget};
 use poste_core::store::tables::State;
 use poste_core::views::{self, Refreshed, SearchPage, SearchQuery};
@@ -208,7 +209,7 @@ fn a_large_body_is_found_and_a_lost_one_keeps_nothing_else_from_being_found() {
     let blob = fs::read_dir(desk.place.path.join("blobs")).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&blob).unwrap();
     fs::write(&blob, "not what it was").unwrap();
-    forget(&desk.place.path).unwrap();
+    forget(&Folder::open(&desk.place.path).unwrap()).unwrap();
     let (page, refreshed) = desk.ask_index(&query("needle"));
     assert_eq!(page.hits.len(), 1);
     assert_eq!(refreshed.unreadable, [MessageNo(1)].into(), "the loss is reported");
@@ -448,7 +449,7 @@ fn an_index_that_is_not_of_this_office_is_made_anew_and_it_is_said_why() {
     let mut desk = Desk::with(&["ann", "bob"]);
     desk.write("ann", "bob", "word", "");
     assert_eq!(desk.find("word"), [1]);
-    forget(&desk.place.path).unwrap();
+    forget(&Folder::open(&desk.place.path).unwrap()).unwrap();
     for name in ["search.db", "search.db-wal"] {
         fs::copy(other.place.path.join(name), desk.place.path.join(name)).unwrap();
     }
@@ -542,6 +543,7 @@ fn an_index_behind_a_restored_office_is_made_anew() {
             let _ = fs::remove_file(desk.place.path.join(name));
         }
         fs::copy(&copy, &database).unwrap();
+        make_private(&database);
         desk.office = desk.place.open().unwrap();
     };
     restore(&mut desk);
@@ -558,13 +560,13 @@ fn an_index_behind_a_restored_office_is_made_anew() {
 #[test]
 fn forgetting_leaves_no_byte_behind_and_costs_only_time() {
     let mut desk = Desk::with(&["ann", "bob"]);
-    assert!(!forget(&desk.place.path).unwrap(), "there was no index");
+    assert!(!forget(&Folder::open(&desk.place.path).unwrap()).unwrap(), "there was no index");
     assert!(!desk.place.path.join("search.lock").exists(), "no lock was taken");
     desk.write("ann", "bob", "word", "");
     assert_eq!(desk.find("word"), [1]);
     let (open, start) = Index::open(desk.office.store()).unwrap();
     assert_eq!(start, Start::Found);
-    assert!(forget(&desk.place.path).unwrap());
+    assert!(forget(&Folder::open(&desk.place.path).unwrap()).unwrap());
     for name in ["search.db", "search.db-wal", "search.db-shm"] {
         assert!(!desk.place.path.join(name).exists(), "{name}");
     }

@@ -434,6 +434,7 @@ fn a_log_that_lost_its_end_is_read_and_not_written() {
         fs::remove_file(path.join(name)).unwrap();
     }
     fs::copy(&copy, path.join("office.db")).unwrap();
+    make_private(&path.join("office.db"));
 
     desk.office = desk.place.open().unwrap();
     assert_eq!(views::roster(desk.office.store()).unwrap().len(), 2, "it can still be read");
@@ -453,6 +454,7 @@ fn emptied(empty: &[&str], delete: &[&str]) -> (tempfile::TempDir, Place) {
     let folder = tempfile::tempdir().unwrap();
     let place = Place { path: folder.path().join(".poste"), ..desk.place.clone() };
     fs::create_dir_all(place.path.join("blobs")).unwrap();
+    make_private(&place.path);
     for name in ["office.db", "office.db-wal", "office.db-shm", "bell", ".gitignore", "write.lock"] {
         fs::copy(desk.place.path.join(name), place.path.join(name)).unwrap();
     }

@@ -1,14 +1,11 @@
 //! Which conversation of its program an agent resumes. Local to this machine, like the conversations.
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use poste_core::text::Name;
-use poste_run::files;
 use serde::{Deserialize, Serialize};
 
-use super::folder::{RUNS, RunFolder};
+use super::folder;
 
 const FOLDER: &str = ".conversations";
 const ID_BYTES_MAX: usize = 128;
@@ -36,29 +33,24 @@ pub(crate) fn is_id(text: &str) -> bool {
 
 /// Makes the next run start a new conversation.
 pub(crate) fn forget(office: &Path, agent: &Name) {
-    let _ = files::clear(&path(office, agent));
+    let _ = folder::existing(office, FOLDER).and_then(|folder| folder.clear(file(agent)));
 }
 
-fn path(office: &Path, agent: &Name) -> PathBuf {
-    office.join(RUNS).join(FOLDER).join(format!("{agent}.json"))
+fn file(agent: &Name) -> String {
+    format!("{agent}.json")
 }
 
 /// The conversation to resume, if it is of this program in this folder.
-pub(crate) fn last(office: &Path, agent: &Name, runner: &str, folder: &Path) -> Option<Conversation> {
-    let found: Conversation = serde_json::from_slice(&files::beginning(&path(office, agent), BYTES_MAX).ok()?).ok()?;
-    (found.runner == runner && found.folder == folder && is_id(&found.id)).then_some(found)
+pub(crate) fn last(office: &Path, agent: &Name, runner: &str, works_in: &Path) -> Option<Conversation> {
+    let bytes = folder::existing(office, FOLDER).and_then(|folder| folder.read(file(agent), BYTES_MAX)).ok()?;
+    let found: Conversation = serde_json::from_slice(&bytes).ok()?;
+    (found.runner == runner && found.folder == works_in && is_id(&found.id)).then_some(found)
 }
 
 /// Remembers it. If that fails, the next run starts a new conversation, and nothing else is lost.
 pub(crate) fn keep(office: &Path, agent: &Name, conversation: &Conversation) {
-    let path = path(office, agent);
-    if let Some(above) = path.parent() {
-        let _ = fs::DirBuilder::new().mode(0o700).create(above);
-    }
-    let fresh = path.with_extension("new");
-    let written = serde_json::to_vec(conversation).map_err(std::io::Error::from);
-    if written.and_then(|bytes| RunFolder::write(&fresh, &bytes)).is_ok() {
-        let _ = files::replace(&fresh, &path);
+    if let Ok(bytes) = serde_json::to_vec(conversation) {
+        let _ = folder::make(office, FOLDER).and_then(|folder| folder.replace_unsynced(file(agent), &bytes));
     }
 }
 
@@ -81,7 +73,6 @@ mod tests {
     #[test]
     fn a_missing_conversation_is_forgotten_and_another_folders_is_not_resumed() {
         let office = tempfile::tempdir().unwrap();
-        fs::create_dir(office.path().join(RUNS)).unwrap();
         let agent: Name = "coder".parse().unwrap();
         let own = Conversation { id: "c".into(), runner: "claude-code".into(), folder: "/x".into(), failures: 0 };
         let find = |runner: &str, folder: &str| last(office.path(), &agent, runner, Path::new(folder));

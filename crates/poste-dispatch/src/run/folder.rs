@@ -3,17 +3,16 @@
 //! A lock on one of its files says whether the supervisor lives. It is released however the supervisor ends, while a
 //! pid may be reused.
 
-use std::fs::{self, DirBuilder};
+use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use poste_core::Timestamp;
 use poste_core::log::{MessageNo, RunOutcome, SessionProcess};
-use poste_core::store::{Locked, run_folders};
+use poste_core::store::{Folder, Locked, run_folders};
 use poste_core::text::{Name, Session};
-use poste_run::files;
 use serde::{Deserialize, Serialize};
 
 /// The folder of all runs, in the office.
@@ -36,6 +35,9 @@ const KEPT: &str = ".kept";
 const LOCK: &str = "lock";
 const ABOUT: &str = "run.json";
 const END: &str = "end.json";
+const PROMPT: &str = "prompt.md";
+const OUTPUT: &str = "output";
+const ANSWER: &str = "answer";
 /// Files of the program, apart from those that Poste relies on.
 const OWN: &str = "own";
 
@@ -65,7 +67,8 @@ pub struct Ended {
 /// The folder of one run.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
-    path: PathBuf,
+    office: PathBuf,
+    name: OsString,
     pub run: Session,
 }
 
@@ -77,64 +80,89 @@ pub struct Held {
 
 impl RunFolder {
     pub fn of(office: &Path, run: &Session) -> Self {
-        Self { path: office.join(RUNS).join(run_folders::name(run)), run: run.clone() }
+        Self { office: office.to_owned(), name: run_folders::name(run).into(), run: run.clone() }
     }
 
     /// Creates the folder, and holds it as long as the returned value lives.
     pub fn create(office: &Path, about: &About) -> io::Result<(Self, Held)> {
-        let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-        below(office, LIVE)?;
-        let folder = Self::of(office, &about.run);
+        let this = Self::of(office, &about.run);
         // Create the sign first, so that a sweep finds the run if this process dies from here on.
-        files::create(&folder.sign())?;
+        make(office, LIVE)?.create_over(&this.name)?;
         // An existing folder belongs to another run.
-        private(&folder.path)?;
-        private(&folder.path.join(OWN))?;
-        let lock = Locked::exclusive(files::create(&folder.path.join(LOCK))?)?;
-        folder.write_about(about)?;
-        Ok((folder, Held { _lock: lock }))
+        let folder = runs(office)?.make_new(&this.name)?;
+        folder.make_new(OWN)?;
+        let lock = Locked::exclusive(folder.create(LOCK)?)?;
+        this.write_about(about)?;
+        Ok((this, Held { _lock: lock }))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Opened each time: the program may put anything there, and another process may remove it.
+    fn open(&self) -> io::Result<Folder> {
+        runs(&self.office)?.below(&self.name)
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.office.join(RUNS).join(&self.name)
     }
 
     pub fn is_there(&self) -> bool {
-        self.path.is_dir()
+        self.open().is_ok()
     }
 
     pub fn prompt(&self) -> PathBuf {
-        self.path.join("prompt.md")
+        self.path().join(PROMPT)
+    }
+
+    pub(crate) fn write_prompt(&self, text: &str) -> io::Result<()> {
+        self.write(PROMPT, text)
     }
 
     /// Both streams of the program, in order.
     pub fn output(&self) -> PathBuf {
-        self.path.join("output")
+        self.path().join(OUTPUT)
+    }
+
+    pub(crate) fn open_output(&self) -> io::Result<File> {
+        self.open()?.open_to_read(OUTPUT)
     }
 
     /// Where the program may put its answer.
     pub fn own_answer(&self) -> PathBuf {
-        self.path.join(OWN).join("answer")
+        self.path().join(OWN).join(ANSWER)
     }
 
-    /// Where the answer is kept, wherever it came from.
-    pub fn answer(&self) -> PathBuf {
-        self.path.join("answer")
+    /// What the program put there, which may be anything: its beginning or its end.
+    pub(crate) fn read_own_answer(&self, bytes_max: u64, is_end: bool) -> io::Result<Vec<u8>> {
+        let own = self.open()?.below(OWN)?;
+        if is_end { own.read_end(ANSWER, bytes_max) } else { own.read(ANSWER, bytes_max) }
+    }
+
+    /// Keeps the answer, wherever it came from.
+    pub(crate) fn write_answer(&self, text: &str) -> io::Result<()> {
+        self.write(ANSWER, text)
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        self.open()?.create_over(name)?.write_all(text.as_bytes())
     }
 
     pub fn about(&self) -> Option<About> {
-        let about: About = read(&self.path.join(ABOUT))?;
+        let about: About = self.read(ABOUT)?;
         // A file about a run other than the one this folder is named for is forged.
-        (self.path.file_name() == Some(run_folders::name(&about.run).as_ref())).then_some(about)
+        (self.name == *run_folders::name(&about.run)).then_some(about)
     }
 
     pub fn ended(&self) -> Option<Ended> {
-        read(&self.path.join(END))
+        self.read(END)
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(&self.open().ok()?.read(name, OWN_BYTES_MAX).ok()?).ok()
     }
 
     /// When it last printed something.
     pub fn last_output(&self) -> Option<SystemTime> {
-        fs::symlink_metadata(self.output()).ok()?.modified().ok()
+        Some(self.open().ok()?.entry(OUTPUT).ok()??.modified)
     }
 
     pub fn write_about(&self, about: &About) -> io::Result<()> {
@@ -148,24 +176,17 @@ impl RunFolder {
         Ok(())
     }
 
-    fn sign(&self) -> PathBuf {
-        let name = self.path.file_name().unwrap_or_default();
-        self.path.with_file_name(LIVE).join(name)
-    }
-
     pub(crate) fn remove_sign(&self) {
-        let _ = fs::remove_file(self.sign());
+        let _ = runs(&self.office).and_then(|runs| runs.below(LIVE)?.remove(&self.name));
     }
 
-    /// Replaces a file atomically, because it may be read at any time.
+    /// Replaces a file atomically, because it may be read at any time, or whatever the program put in its place.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let fresh = self.path.join(format!("{name}.new"));
-        write(&fresh, bytes)?;
-        files::replace(&fresh, &self.path.join(name))
-    }
-
-    pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-        write(path, bytes)
+        let folder = self.open()?;
+        folder.replace_unsynced(name, bytes).or_else(|_| {
+            folder.clear(name)?;
+            folder.replace_unsynced(name, bytes)
+        })
     }
 
     /// Whether its supervisor lives.
@@ -179,26 +200,42 @@ impl RunFolder {
     }
 
     fn lock(&self) -> io::Result<Locked> {
-        Locked::exclusive(files::existing(&self.path.join(LOCK))?)
+        Locked::exclusive(self.open()?.open_to_write(LOCK)?)
+    }
+
+    /// When its supervisor began.
+    fn made(&self) -> Option<SystemTime> {
+        Some(self.open().ok()?.entry(LOCK).ok()??.modified)
     }
 
     pub(crate) fn remove(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.path)?;
+        runs(&self.office)?.clear(&self.name)?;
         self.remove_sign();
         Ok(())
     }
+
+    /// The total size of the files in the folder and its `own` folder. No deeper, because an agent may have put anything
+    /// there.
+    fn size(&self) -> u64 {
+        let Ok(folder) = self.open() else { return 0 };
+        let all = [folder.entries(), folder.entries_of(OWN)];
+        all.into_iter().flatten().flatten().map(|entry| entry.bytes).sum()
+    }
+}
+
+/// The folder of all runs.
+fn runs(office: &Path) -> io::Result<Folder> {
+    Folder::open(office)?.below(RUNS)
 }
 
 /// A private folder next to those of runs.
-fn below(office: &Path, name: &str) -> io::Result<PathBuf> {
-    let folder = office.join(RUNS).join(name);
-    for folder in [&office.join(RUNS), &folder] {
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(failed) if failed.kind() != io::ErrorKind::AlreadyExists => return Err(failed),
-            _ => {}
-        }
-    }
-    Ok(folder)
+pub(super) fn make(office: &Path, name: &str) -> io::Result<Folder> {
+    Folder::open(office)?.make(RUNS)?.make(name)
+}
+
+/// Such a folder, if it exists.
+pub(super) fn existing(office: &Path, name: &str) -> io::Result<Folder> {
+    runs(office)?.below(name)
 }
 
 /// Held by the supervisor of a resident, even while it waits to restart the program, so that there is only one. An
@@ -206,14 +243,15 @@ fn below(office: &Path, name: &str) -> io::Result<PathBuf> {
 pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(5);
-    let path = below(office, KEPT)?.join(agent.as_str());
-    let mut held = Locked::exclusive(files::lockable(&path)?);
+    let folder = make(office, KEPT)?;
+    let lock = || Locked::exclusive(folder.open_or_create(agent.as_str())?);
+    let mut held = lock();
     // `is_kept` holds the lock for a moment.
     for _ in 0..TRIES {
         match held {
             Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => {
                 std::thread::sleep(PAUSE);
-                held = Locked::exclusive(files::lockable(&path)?);
+                held = lock();
             }
             _ => break,
         }
@@ -223,85 +261,69 @@ pub(crate) fn keep(office: &Path, agent: &Name) -> io::Result<Held> {
 
 /// Whether a supervisor keeps the program of an agent running on this machine.
 pub fn is_kept(office: &Path, agent: &Name) -> bool {
-    let file = files::existing(&office.join(RUNS).join(KEPT).join(agent.as_str()));
+    let file = existing(office, KEPT).and_then(|folder| folder.open_to_write(agent.as_str()));
     // Shared, so that two checks do not mistake each other for a supervisor.
-    matches!(file.map(|file| file.try_lock_shared()), Ok(Err(fs::TryLockError::WouldBlock)))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    files::create(path)?.write_all(bytes)
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&files::beginning(path, OWN_BYTES_MAX).ok()?).ok()
+    matches!(file.map(|file| file.try_lock_shared()), Ok(Err(TryLockError::WouldBlock)))
 }
 
 /// Why the last start of an agent failed.
 pub fn trouble(office: &Path, agent: &Name) -> Option<String> {
-    let bytes = files::beginning(&trouble_file(office, agent), OWN_BYTES_MAX).ok()?;
+    let bytes = existing(office, TROUBLE).and_then(|folder| folder.read(agent.as_str(), OWN_BYTES_MAX)).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 pub(crate) fn note_trouble(office: &Path, agent: &Name, why: &str) {
-    let _ = below(office, TROUBLE);
-    let _ = write(&trouble_file(office, agent), why.as_bytes());
+    let note = || make(office, TROUBLE)?.create_over(agent.as_str())?.write_all(why.as_bytes());
+    let _ = note();
 }
 
 pub(crate) fn forget_trouble(office: &Path, agent: &Name) {
-    let _ = fs::remove_file(trouble_file(office, agent));
+    let _ = existing(office, TROUBLE).and_then(|folder| folder.remove(agent.as_str()));
 }
 
-fn trouble_file(office: &Path, agent: &Name) -> PathBuf {
-    office.join(RUNS).join(TROUBLE).join(agent.as_str())
+fn names(folder: io::Result<Folder>) -> io::Result<Vec<OsString>> {
+    match folder.and_then(|folder| folder.names()) {
+        Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        names => names,
+    }
+}
+
+fn unnamed(office: &Path, name: OsString) -> RunFolder {
+    RunFolder { office: office.to_owned(), name, run: "unfinished".parse().expect("a plain word is a session") }
 }
 
 /// Every run that has a folder here, the oldest first.
 pub fn folders(office: &Path) -> io::Result<Vec<RunFolder>> {
-    let entries = match fs::read_dir(office.join(RUNS)) {
-        Ok(entries) => entries,
-        Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(failed) => return Err(failed),
-    };
     let mut found = Vec::new();
-    for entry in entries {
-        let folder = RunFolder { path: entry?.path(), run: unnamed() };
-        let made = fs::symlink_metadata(folder.path.join(LOCK)).and_then(|meta| meta.modified());
-        if let (Some(about), Ok(made)) = (folder.about(), made) {
+    for name in names(runs(office))? {
+        let folder = unnamed(office, name);
+        if let (Some(about), Some(made)) = (folder.about(), folder.made()) {
             found.push((made, RunFolder { run: about.run, ..folder }));
         }
     }
-    found.sort_by(|(a, first), (b, second)| (a, &first.path).cmp(&(b, &second.path)));
+    found.sort_by(|(a, first), (b, second)| (a, &first.name).cmp(&(b, &second.name)));
     Ok(found.into_iter().map(|(_, folder)| folder).collect())
 }
 
 /// The folders of runs without a recorded end. Does not read the others, of which there may be many.
 pub(crate) fn live(office: &Path) -> io::Result<Vec<RunFolder>> {
-    let entries = match fs::read_dir(office.join(RUNS).join(LIVE)) {
-        Ok(entries) => entries,
-        Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(failed) => return Err(failed),
-    };
     let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        let folder = RunFolder { path: office.join(RUNS).join(entry.file_name()), run: unnamed() };
+    for name in names(existing(office, LIVE))? {
+        let sign = existing(office, LIVE)?.entry(&name)?;
+        let folder = unnamed(office, name);
         match folder.about() {
             Some(about) => found.push(RunFolder { run: about.run, ..folder }),
             // It is being created, or its creator died.
-            None if age(&entry).is_some_and(|age| age > UNFINISHED) => folder.remove_sign(),
+            None if sign.is_some_and(|sign| sign.age() > UNFINISHED) => folder.remove_sign(),
             None => {}
         }
     }
     Ok(found)
 }
 
-fn age(entry: &fs::DirEntry) -> Option<Duration> {
-    entry.metadata().and_then(|meta| meta.modified()).ok()?.elapsed().ok()
-}
-
 /// Whether old folders were not deleted for long.
 pub(crate) fn is_overfull(office: &Path) -> bool {
-    fs::read_dir(office.join(RUNS)).is_ok_and(|entries| entries.count() > 2 * KEPT_MAX)
+    names(runs(office)).is_ok_and(|names| names.len() > 2 * KEPT_MAX)
 }
 
 /// Deletes the oldest folders of ended runs if there are too many or they are too large, and half-made folders whose
@@ -311,37 +333,26 @@ pub(crate) fn prune(office: &Path) -> io::Result<usize> {
     ended.reverse();
     let (mut bytes, mut dropped) = (0, 0);
     for (index, folder) in ended.iter().enumerate() {
-        bytes += size(&folder.path);
+        bytes += folder.size();
         if (index >= KEPT_MAX || bytes > KEPT_BYTES_MAX) && folder.take_over().is_ok() {
             dropped += usize::from(folder.remove().is_ok());
         }
     }
-    for entry in fs::read_dir(office.join(RUNS)).into_iter().flatten().flatten() {
-        let unfinished = RunFolder { path: entry.path(), run: unnamed() };
+    for entry in runs(office).and_then(|runs| runs.entries()).unwrap_or_default() {
         // Hidden folders are not runs.
-        let is_run = !entry.file_name().to_string_lossy().starts_with('.');
-        let is_old = is_run && age(&entry).is_some_and(|age| age > UNFINISHED);
-        if is_old && unfinished.about().is_none() && !unfinished.is_held() {
+        let is_old_run = !entry.name.starts_with('.') && entry.age() > UNFINISHED;
+        let unfinished = unnamed(office, entry.name.into());
+        if is_old_run && unfinished.about().is_none() && !unfinished.is_held() {
             dropped += usize::from(unfinished.remove().is_ok());
         }
     }
     Ok(dropped)
 }
 
-fn unnamed() -> Session {
-    "unfinished".parse().expect("a plain word is a session")
-}
-
-/// The total size of the files in a folder and its `own` folder. No deeper, because an agent may have put anything
-/// there.
-fn size(path: &Path) -> u64 {
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let all = entries(path).chain(entries(&path.join(OWN)));
-    all.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn about(run: &str) -> About {

@@ -1,13 +1,11 @@
 //! The output of a run, as kept in its folder.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::path::PathBuf;
 
 use poste_core::Error;
 use poste_core::office::Office;
 use poste_core::text::Session;
 use poste_core::views;
-use poste_run::files::readable;
 
 use super::folder::RunFolder;
 
@@ -17,8 +15,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Both streams, from their beginning or from where the last call ended.
 #[derive(Debug)]
 pub struct Output {
-    run: Session,
-    path: PathBuf,
+    folder: RunFolder,
     at: u64,
     /// The beginning of an incomplete line.
     rest: Vec<u8>,
@@ -26,22 +23,21 @@ pub struct Output {
 
 impl Output {
     pub fn of(office: &Office, run: &Session) -> Result<Self, Error> {
-        let path = RunFolder::of(office.path()?, run).output();
-        Ok(Self { run: run.clone(), path, at: 0, rest: Vec::new() })
+        Ok(Self { folder: RunFolder::of(office.path()?, run), at: 0, rest: Vec::new() })
     }
 
     /// All of it.
     pub fn text(&self) -> io::Result<String> {
         let mut bytes = Vec::new();
-        readable(&self.path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+        self.folder.open_output()?.take(BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The lines since the last call, and whether the run has ended.
     pub fn follow(&mut self, office: &Office) -> Result<(String, bool), Error> {
         // Checked before reading, so that everything printed before the end is read.
-        let is_over = views::run(office.store(), &self.run)?.is_none_or(|run| run.how.is_some());
-        self.read_on().map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        let is_over = views::run(office.store(), &self.folder.run)?.is_none_or(|run| run.how.is_some());
+        self.read_on().map_err(|error| Error::io(&self.folder.output(), error))?;
         // Half a character would be shown as invalid.
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let end = if is_over { self.rest.len() } else { whole };
@@ -50,7 +46,7 @@ impl Output {
     }
 
     fn read_on(&mut self) -> io::Result<()> {
-        let mut file = match readable(&self.path) {
+        let mut file = match self.folder.open_output() {
             Ok(file) => file,
             // Nothing was printed yet.
             Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(()),

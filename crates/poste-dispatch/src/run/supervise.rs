@@ -365,7 +365,7 @@ impl Supervisor<'_> {
         };
         if !result.answer.is_empty() {
             // The log has it, too; this copy is for people who look into the folder.
-            let _ = RunFolder::write(&run.folder.answer(), result.answer.as_bytes());
+            let _ = run.folder.write_answer(&result.answer);
         }
         let result = self.finish(&run, result)?;
         let (how, took_ms) = (result.how, result.took_ms());

@@ -1,12 +1,13 @@
 //! A git worktree for one agent, so that several can change files of one project at once.
 
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use poste_core::store::Folder;
 use poste_core::store::artifact::Repository;
+use poste_core::store::folder::Kind;
 use poste_core::text::Name;
-use poste_run::{Finished, Output, StartError, Task, files};
+use poste_run::{Finished, Output, StartError, Task};
 
 /// The folder of all worktrees, in the office, with one for each agent.
 pub const WORKTREES: &str = "worktrees";
@@ -19,27 +20,27 @@ pub(crate) type Runs<'a> = &'a mut dyn FnMut(&mut Task) -> Result<Finished, Star
 /// temporary name and moved when it is complete, so that a crash leaves nothing that looks like a worktree.
 pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) -> Result<PathBuf, String> {
     let above = office.join(WORKTREES);
+    let failed = |failed| format!("{}: {failed}", above.display());
+    let folder_above = Folder::open(office).and_then(|office| office.make(WORKTREES)).map_err(failed)?;
     let path = above.join(agent.as_str());
     let folder = path.to_str().ok_or("the path of the office is not UTF-8")?;
-    if path.join(".git").exists() {
+    let existing = folder_above.entry(agent.as_str()).map_err(failed)?;
+    if existing.as_ref().is_some_and(|existing| existing.kind == Kind::Link) {
+        return Err(format!("{} is a link; remove it", path.display()));
+    }
+    if existing.is_some() && path.join(".git").exists() {
         // If a process was killed right after the move, git does not know the new place and would prune the worktree.
         if Repository::of(&path).is_none() {
             git(project, &["worktree", "repair", folder], runs)?;
         }
         return Ok(path);
     }
-    match std::fs::DirBuilder::new().mode(0o700).create(&above) {
-        Err(failed) if failed.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(format!("{}: {failed}", above.display()));
-        }
-        _ => {}
-    }
     let aside = aside(&above, agent);
     let fresh = aside.to_str().ok_or("the path of the office is not UTF-8")?;
     if aside.symlink_metadata().is_ok() {
         // It is locked if git was killed in the middle, and removing that takes `--force` twice.
         let _ = git(project, &["worktree", "remove", "--force", "--force", fresh], runs);
-        files::clear(&aside).map_err(|failed| format!("{}: {failed}", aside.display()))?;
+        folder_above.clear(aside.file_name().unwrap_or_default()).map_err(failed)?;
     }
     let _ = git(project, &["worktree", "unlock", fresh], runs);
     // The records of a worktree that was deleted by hand are in the way.

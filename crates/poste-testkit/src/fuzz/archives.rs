@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
+use poste_core::store::Folder;
 use poste_core::store::archive::{Archives, Line};
 use poste_core::store::tables::ArchiveRow;
 use poste_core::{Digest, Error, Position, Timestamp};
@@ -50,7 +51,8 @@ pub(super) fn archive(input: &[u8]) -> Checked {
 }
 
 fn check_file(folder: &Path, input: &[u8]) -> Checked {
-    let archives = Archives::new(folder.to_owned());
+    let office = Folder::open(folder).and_then(|office| office.make("archive").map(|_| office));
+    let archives = Archives::new(&office.map_err(|error| error.to_string())?);
     let path = archives.path(FILE);
     fs::write(&path, input).map_err(|error| error.to_string())?;
     let row = ArchiveRow {

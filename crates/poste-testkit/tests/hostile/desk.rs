@@ -152,7 +152,7 @@ impl Desk {
             .args(words)
             .current_dir(self.folder.path())
             .env_clear()
-            .env("HOME", self.folder.path())
+            .env("HOME", self.folder.path().join("home"))
             .env("PATH", "/usr/bin:/bin")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())

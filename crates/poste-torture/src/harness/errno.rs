@@ -49,9 +49,9 @@ fn faults(call: &str) -> &'static [Fault] {
     const LOCK: &[Fault] = &[once("EINTR"), once("EIO")];
     match call {
         "pwrite64" | "write" | "ftruncate" => WRITE,
-        "openat" => OPEN,
+        "open" | "openat" => OPEN,
         "fsync" | "fdatasync" => SYNC,
-        "rename" | "mkdir" | "unlink" => NAME,
+        "rename" | "renameat" | "mkdir" | "mkdirat" | "unlink" | "unlinkat" | "linkat" => NAME,
         "pread64" | "read" => READ,
         "flock" => LOCK,
         _ => &[],

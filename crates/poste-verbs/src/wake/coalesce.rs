@@ -2,7 +2,7 @@
 //! after a while. While one process rings, one more waits to ring, and all others leave their mail to that one.
 
 use std::io::{self, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use poste_core::log::{MessageNo, WakeWay};
@@ -85,7 +85,7 @@ pub struct Next {
 /// Asks to be the next process that rings an agent, for all mail that rings by then. `None`: another process is next,
 /// and will ring for this mail too.
 pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
-    match live::locked(&path(office, agent, "next")?, Duration::ZERO) {
+    match locked(office, agent, "next", Duration::ZERO) {
         Ok(lock) => Ok(Some(Next { _lock: lock })),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -95,7 +95,7 @@ pub fn next(office: &Path, agent: &Name) -> io::Result<Option<Next>> {
 /// Asks to ring an agent for some mail. A request by hand ignores a failed last ring, whose cause may have been fixed.
 /// `WouldBlock`: the process that rings does not finish.
 pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency, by_hand: bool) -> io::Result<Turn> {
-    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let file = locked(office, agent, "rung", PATIENCE)?;
     let last = Rung::read(&file);
     let recent_ms = last.as_ref().map(|last| last.recent(now_ms())).unwrap_or_default();
     let last = last.filter(|last| last.how.is_some() || !by_hand);
@@ -116,7 +116,7 @@ pub fn turn(office: &Path, agent: &Name, numbers: &[MessageNo], urgency: Urgency
 
 /// How long an agent must not be woken because it was woken this often within a minute. `None`: it may be woken.
 pub fn rest(office: &Path, agent: &Name, per_minute: u32) -> io::Result<Option<Duration>> {
-    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let file = locked(office, agent, "rung", PATIENCE)?;
     let now = now_ms();
     let recent = Rung::read(&file).map(|rung| rung.recent(now)).unwrap_or_default();
     let counted = recent.len().checked_sub(usize::try_from(per_minute).unwrap_or(usize::MAX));
@@ -127,7 +127,7 @@ pub fn rest(office: &Path, agent: &Name, per_minute: u32) -> io::Result<Option<D
 
 /// Notes that an agent was woken without a ring.
 pub fn woke(office: &Path, agent: &Name) -> io::Result<()> {
-    let file = live::locked(&path(office, agent, "rung")?, PATIENCE)?;
+    let file = locked(office, agent, "rung", PATIENCE)?;
     let now = now_ms();
     let nothing = Rung { at_ms: 0, how: None, urgency: Urgency::Later, numbers: Vec::new(), recent_ms: Vec::new() };
     let mut rung = Rung::read(&file).unwrap_or(nothing);
@@ -136,10 +136,9 @@ pub fn woke(office: &Path, agent: &Name) -> io::Result<()> {
     rung.write(&file)
 }
 
-fn path(office: &Path, agent: &Name, extension: &str) -> io::Result<PathBuf> {
-    live::make_folder(office)?;
-    let name = blake3::hash(format!("agent {agent}").as_bytes()).to_hex();
-    Ok(office.join(live::FOLDER).join(&name[..32]).with_extension(extension))
+fn locked(office: &Path, agent: &Name, extension: &str, patience: Duration) -> io::Result<Locked> {
+    let file = format!("{}.{extension}", live::stem_of(&format!("agent {agent}")));
+    live::locked(&live::make_folder(office)?, &file, patience)
 }
 
 impl Bell {

@@ -18,6 +18,8 @@ pub(super) fn type_line(socket: &Path, pane: &str, pid: u32, text: &str, limit: 
     if !is_pane {
         return Err("the pane id is not one of tmux".to_owned());
     }
+    // Whoever runs the server at a socket decides what is typed where.
+    super::socket::check_own(socket).map_err(|error| format!("the socket of tmux: {error}"))?;
     let asked =
         tmux(socket, &["display-message", "-p", "-t", pane, "#{pane_dead} #{pane_in_mode} #{pane_pid}"], limit)?;
     let fields: Vec<&str> = asked.split_whitespace().collect();

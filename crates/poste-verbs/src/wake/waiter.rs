@@ -4,16 +4,16 @@
 //! Agent programs start a waiter at every turn, end each after a while and keep track of none. So the newest one gets
 //! the place: it writes its number into the lock file, and the holder of the lock gives way.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 use poste_core::store::tables::Concern;
-use poste_core::store::{Locked, wake};
+use poste_core::store::{Folder, Locked, wake};
 use poste_core::text::{Name, Session};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::live;
 
@@ -26,7 +26,8 @@ const TRIES: u32 = 16;
 #[derive(Debug)]
 pub struct Place {
     _lock: Locked,
-    path: PathBuf,
+    folder: Folder,
+    file: String,
     /// The number of this waiter within the session.
     pub nth: u64,
 }
@@ -35,24 +36,26 @@ impl Place {
     /// Takes the place from its holder; or takes it again, for a waiter that held it under that number. `None`: a newer
     /// waiter has it, or the holder does not give way.
     pub fn take(office: &Path, agent: &Name, session: &Session, had_as: Option<u64>) -> io::Result<Option<Self>> {
-        live::make_folder(office)?;
-        let path = path(office, session);
-        let newest = newest(&path);
+        let folder = live::make_folder(office)?;
+        let file = live::file(session, EXTENSION);
+        let newest = newest(&folder, &file);
         let nth = had_as.unwrap_or(newest + 1);
         if newest > nth {
             return Ok(None);
         }
-        announce(&live::lock_file(&path)?, nth)?;
+        announce(&folder.open_or_create(&file)?, nth)?;
         // The holder waits for mail of the agent, and checks then whether it has to give way.
         wake(office, Concern::Agent(agent.clone()));
         // A newer waiter may get the lock first and keep it.
         for _ in 0..TRIES {
-            let lock = match live::locked(&path, PATIENCE) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self::newest(&path) <= nth => continue,
+            let lock = match live::locked(&folder, &file, PATIENCE) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self::newest(&folder, &file) <= nth => {
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 lock => lock?,
             };
-            let place = Self { _lock: lock, path, nth };
+            let place = Self { _lock: lock, folder, file, nth };
             return Ok((!place.is_wanted()).then_some(place));
         }
         Ok(None)
@@ -60,34 +63,31 @@ impl Place {
 
     /// Whether a newer waiter wants the place.
     pub fn is_wanted(&self) -> bool {
-        newest(&self.path) > self.nth
+        newest(&self.folder, &self.file) > self.nth
     }
 }
 
-fn path(office: &Path, session: &Session) -> PathBuf {
-    live::path(office, session).with_extension("waiter")
-}
+const EXTENSION: &str = "waiter";
 
 fn announce(file: &File, nth: u64) -> io::Result<()> {
     file.write_all_at(format!("{nth:<20}\n").as_bytes(), 0)
 }
 
 /// The number of the newest waiter; 0: none.
-fn newest(path: &Path) -> u64 {
+fn newest(folder: &Folder, file: &str) -> u64 {
     let mut text = [0; 20];
-    let read = open(path).and_then(|file| file.read_exact_at(&mut text, 0));
+    let read = folder.open_to_read(file).and_then(|file| file.read_exact_at(&mut text, 0));
     let text = str::from_utf8(&text).ok().filter(|_| read.is_ok());
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(flags).open(path)
+fn open(office: &Path, session: &Session) -> io::Result<File> {
+    live::folder(office)?.open_to_read(live::file(session, EXTENSION))
 }
 
 /// Whether a session has a waiter that hears the bell. Finding out takes the lock for a moment.
 pub fn is_waiting(office: &Path, session: &Session) -> bool {
-    let Ok(file) = open(&path(office, session)) else { return false };
+    let Ok(file) = open(office, session) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared).is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK)
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let office = tempfile::tempdir().expect("a folder");
         let session: Session = "s1".parse().expect("a session");
         drop(Place::take(office.path(), &agent(), &session, None));
-        let asked = open(&path(office.path(), &session)).expect("there");
+        let asked = open(office.path(), &session).expect("there");
         flock(&asked, FlockOperation::LockShared).expect("asked");
         let lets_go = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));

@@ -1,8 +1,13 @@
 //! Finds definitions: those of this machine in the office, shared ones next to `poste.toml`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use poste_core::store::Folder;
+use poste_core::store::folder;
 use poste_core::text::{Label, nearest};
 use poste_core::{Error as CoreError, limits};
 use serde::Deserialize;
@@ -87,7 +92,7 @@ fn find(office: &Path, name: &str) -> Result<Option<Source>, CoreError> {
     }
     for folder in folders(office) {
         for ending in Format::ENDINGS {
-            if let Some(source) = Source::read(folder.join(format!("{name}.{ending}")))? {
+            if let Some(source) = Source::read_by(folder.join(format!("{name}.{ending}")), |path| open(office, path))? {
                 return Ok(Some(source));
             }
         }
@@ -99,24 +104,49 @@ fn find(office: &Path, name: &str) -> Result<Option<Source>, CoreError> {
 pub fn definitions(office: &Path) -> Vec<Result<Source, CoreError>> {
     let mut found: BTreeMap<String, Result<Source, CoreError>> = BTreeMap::new();
     for folder in folders(office) {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
+        for name in names(office, &folder).unwrap_or_default() {
+            let path = folder.join(name);
             if Format::of_path(&path).is_none() {
                 continue;
             }
             let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let Some(read) = Source::read(path).transpose() else { continue };
+            let Some(read) = Source::read_by(path, |path| open(office, path)).transpose() else { continue };
             found.entry(name).or_insert(read);
         }
     }
     found.into_values().collect()
 }
 
+/// The files in one of the folders.
+fn names(office: &Path, folder: &Path) -> io::Result<Vec<OsString>> {
+    let folder = match folder.starts_with(office) {
+        true => Folder::open(office)?.below(FOLDER)?,
+        false => folder::in_project(folder::parent(office), Path::new(FOLDER))?,
+    };
+    folder.names()
+}
+
+/// Opens a file in one of the folders. An office contains no links, and those of a project must not lead out of it.
+fn open(office: &Path, path: &Path) -> io::Result<File> {
+    let name = path.file_name().unwrap_or_default();
+    let (folder, name) = match path.starts_with(office) {
+        true => (Folder::open(office)?.below(FOLDER)?, name.to_owned()),
+        false => folder::file_in_project(folder::parent(office), &Path::new(FOLDER).join(name))?,
+    };
+    folder.open_to_read(name)
+}
+
 impl Source {
-    /// Reads a definition; `None` if the file does not exist.
+    /// Reads a definition that a person names; `None` if the file does not exist.
     pub fn read(path: PathBuf) -> Result<Option<Self>, CoreError> {
-        let Some(text) = read_file(&path)? else { return Ok(None) };
+        Self::read_by(path, |path| {
+            let real = path.canonicalize()?;
+            Folder::open_other(folder::parent(&real))?.open_to_read(real.file_name().unwrap_or_default())
+        })
+    }
+
+    fn read_by(path: PathBuf, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Option<Self>, CoreError> {
+        let Some(text) = read_file(&path, open)? else { return Ok(None) };
         let wrong = |message: String| CoreError::Config { path: path.clone(), message };
         let format = Format::of_path(&path).ok_or_else(|| wrong("a workflow is a .toml or .yaml file".to_owned()))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -126,18 +156,18 @@ impl Source {
 }
 
 /// Reads a file of reasonable size; `None` if it does not exist.
-fn read_file(path: &Path) -> Result<Option<String>, CoreError> {
+fn read_file(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Option<String>, CoreError> {
+    const BYTES_MAX: u64 = limits::WORKFLOW_BYTES_MAX as u64;
     let wrong = |message: String| CoreError::Config { path: path.to_owned(), message };
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+    let mut bytes = Vec::new();
+    match open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
-        Ok(found) if !found.is_file() => return Err(wrong("it is not a file".to_owned())),
-        Ok(found) if found.len() > limits::WORKFLOW_BYTES_MAX as u64 => {
-            return Err(wrong(format!("a definition has at most {} bytes", limits::WORKFLOW_BYTES_MAX)));
+        Ok(read) if read as u64 > BYTES_MAX => {
+            return Err(wrong(format!("a definition has at most {BYTES_MAX} bytes")));
         }
         Ok(_) => {}
     }
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is not UTF-8 text".to_owned()))
 }
 

@@ -184,7 +184,6 @@ fn a_hook_writes_no_file_that_a_variable_names_but_claude_codes() {
 
 /// An editor may start its tools server anywhere.
 #[test]
-#[ignore = "the folder a server was started in still counts as its worktree"]
 fn a_tools_server_that_starts_outside_of_projects_has_no_files() {
     let desk = Desk::new(&["mallory"]);
     let home = elsewhere();

@@ -31,7 +31,7 @@ impl Desk {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
-        command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path());
+        command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path().join("home"));
         // It counts on the command line only: no tool speaks as a person.
         command.env("POSTE_TEST_PERSON", "1");
         command

@@ -11,6 +11,7 @@ use crate::client::{Client, Desk, PATIENCE, Revision};
 /// An office whose gate for this type takes longer than any test.
 fn slow_office(kind: &str) -> Desk {
     let desk = Desk::new(&["lead", "coder"]);
+    fs::create_dir(desk.path().join("home")).unwrap();
     let shell = r#"echo $$ > "$HOME/new"; mv "$HOME/new" "$HOME/pid"; exec sleep 600"#;
     let gate = format!("[[gate]]\nname = \"slow\"\ntype = \"{kind}\"\nshell = '{shell}'\ntimeout = '15m'\n");
     fs::write(desk.path().join(".poste/local.toml"), gate).unwrap();
@@ -20,7 +21,7 @@ fn slow_office(kind: &str) -> Desk {
 /// Calls a tool that runs the gate and, once it runs, returns the request's id and the gate's process.
 fn begin(desk: &Desk, client: &mut Client, tool: &str, arguments: Value) -> (i64, PathBuf) {
     let id = client.begin("tools/call", json!({ "name": tool, "arguments": arguments }));
-    let pid = desk.path().join("pid");
+    let pid = desk.path().join("home/pid");
     until(|| pid.exists(), "the gate to run");
     let process = PathBuf::from("/proc").join(fs::read_to_string(&pid).unwrap().trim());
     assert!(process.exists(), "no gate runs in {}", process.display());

@@ -43,7 +43,7 @@ impl Desk {
             .args(args)
             .current_dir(self.folder.path())
             .env_clear()
-            .env("HOME", self.folder.path())
+            .env("HOME", self.folder.path().join("home"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

@@ -82,7 +82,7 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
         .current_dir(desk.folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
-        .env("HOME", desk.folder.path())
+        .env("HOME", desk.folder.path().join("home"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

@@ -22,6 +22,9 @@ fn a_creation_that_was_cut_off_is_finished_by_the_next_one() {
     // What a process leaves that died right after creating the empty database file.
     std::fs::create_dir(desk.office()).unwrap();
     std::fs::write(desk.office().join("office.db"), "").unwrap();
+    for (path, mode) in [(desk.office(), 0o700), (desk.office().join("office.db"), 0o600)] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
     let refused = desk.command(&["agents"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{}", String::from_utf8_lossy(&refused.stderr));
     desk.run(&["init"]);

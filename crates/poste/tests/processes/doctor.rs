@@ -1,5 +1,6 @@
 //! The doctor with real processes: lock holders and long readers.
 
+use poste_core::store::{Folder, WriteLock};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
@@ -71,7 +72,8 @@ fn a_stopped_process_that_holds_the_lock_is_named_with_the_command_that_wakes_it
 #[test]
 fn fixing_beside_a_held_lock_tells_who_holds_it_and_mends_the_rest() {
     let desk = Desk::new(&["lead"]);
-    let held = poste_core::store::WriteLock::new(&desk.office(), "a stuck program").acquire(Duration::ZERO).unwrap();
+    let held =
+        WriteLock::new(&Folder::open(&desk.office()).unwrap(), "a stuck program").acquire(Duration::ZERO).unwrap();
     let leftover = desk.office().join("before-schema-2.tmp");
     std::fs::write(&leftover, "half").unwrap();
     // Readable by others, whatever the umask.

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use poste_core::store::WriteLock;
+use poste_core::store::{Folder, WriteLock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Desk, finish, until, until_all_wait};
@@ -11,7 +11,7 @@ use crate::common::{Desk, finish, until, until_all_wait};
 #[test]
 fn whoever_holds_the_lock_too_long_is_named_and_the_rest_recover() {
     let desk = Desk::new(&["lead", "coder"]);
-    let lock = WriteLock::new(&desk.office(), "a stuck program");
+    let lock = WriteLock::new(&Folder::open(&desk.office()).unwrap(), "a stuck program");
     let held = lock.acquire(Duration::from_secs(5)).unwrap();
     let args = ["send", "coder", "hello", "--lock-timeout", "200ms", "--as", "lead"];
     let refused = desk.command(&args).output().unwrap();
@@ -151,7 +151,9 @@ fn a_reader_does_not_wait_for_the_lock_though_something_is_due_and_says_what_is_
     let desk = Desk::new(&["lead", "coder"]);
     desk.run(&["send", "coder", "work", "--type", "directive", "--as", "lead"]);
     desk.run(&["claim", "1", "--lease", "1s", "--as", "coder"]);
-    let held = WriteLock::new(&desk.office(), "a stuck program").acquire(Duration::from_secs(5)).unwrap();
+    let held = WriteLock::new(&Folder::open(&desk.office()).unwrap(), "a stuck program")
+        .acquire(Duration::from_secs(5))
+        .unwrap();
     let started = std::time::Instant::now();
     let inbox = || desk.json(&["inbox", "--lock-timeout", PATIENCE, "--as", "coder"]);
     while inbox()["messages"][0]["unconfirmed"] != true {

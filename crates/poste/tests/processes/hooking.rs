@@ -743,7 +743,9 @@ fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
         answer(moment, &hook.wait_with_output().unwrap())
     };
     hook("session-start", &json!({}));
-    desk.run(&["send", "coder", "The disk is full", "--type", "alert", "--as", "lead"]);
+    // From here on the office is nobody's, and refuses root.
+    let mut send = desk.command(&["send", "coder", "The disk is full", "--type", "alert", "--as", "lead"]);
+    assert!(as_nobody(send.env("POSTE_HOME", desk.office()), desk.folder.path()).status().unwrap().success());
     let again = json!({ "stop_hook_active": true });
     assert!(hook("stop", &again).is_some(), "urgent mail waits");
     // Now the kept state can be read, and nothing new can be stored.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use poste_core::store::WriteLock;
+use poste_core::store::{Folder, WriteLock};
 use poste_dispatch::notify::sign;
 use serde_json::Value;
 
@@ -76,7 +76,7 @@ fn its_files_are_kept_when_somebody_wants_them() {
 fn an_office_that_is_busy_lets_the_mail_server_keep_the_mail() {
     let desk = Desk::new(&["ops"]);
     let args = ["ingest", "email", "ops", "--lock-timeout", "100ms", "--json"];
-    let lock = WriteLock::new(&desk.office(), "a long snapshot");
+    let lock = WriteLock::new(&Folder::open(&desk.office()).unwrap(), "a long snapshot");
     let held = lock.acquire(Duration::from_secs(5)).unwrap();
     let busy = pipe(&desk, &args, MAIL.as_bytes());
     let said: Value = serde_json::from_slice(&busy.stderr).expect("JSON");

@@ -51,10 +51,9 @@ impl Worktree {
     fn below(&self, named: &Path) -> Option<Self> {
         let relative = named.strip_prefix(&self.root).ok()?;
         let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
-        let is_of_the_office = self.office.as_ref().is_some_and(|office| named.starts_with(office));
         let is_folder = |part: &Path| self.folder.symlink_metadata(part).is_ok_and(|meta| meta.is_dir());
         let mut parts = relative.ancestors().filter(|part| !part.as_os_str().is_empty());
-        if !is_plain || is_of_the_office || !parts.all(is_folder) {
+        if !is_plain || self.is_of_the_office(relative) || !parts.all(is_folder) {
             return None;
         }
         Some(Self { folder: self.folder.open_dir(relative).ok()?, root: named.to_owned(), office: None })

@@ -5,11 +5,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-use cap_std::fs::{Dir, Metadata, MetadataExt};
+use cap_std::fs::{Dir, Metadata};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OF_GIT, WithBeginning, Worktree, check_unchanged, is_of_git, reason, refused, written_at};
+use super::{
+    OF_GIT, OF_OFFICE, WithBeginning, Worktree, check_unchanged, identity, in_root, is_of_git, reason, refused,
+    written_at,
+};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::foreign::Foreign;
@@ -94,10 +97,8 @@ impl Listed {
 impl Worktree {
     /// Lists files, and everything below folders. Opens nothing.
     pub fn list(&self, cwd: &Path, paths: &[PathBuf], with_empty: bool) -> Result<Listed, Error> {
-        let office = self.office.as_ref().and_then(|office| office.strip_prefix(&self.root).ok());
         let mut listing = Listing {
             tree: self,
-            office,
             with_empty,
             looked_at: 0,
             listed: Listed { files: BTreeMap::new(), folders: Vec::new(), bytes: 0 },
@@ -258,10 +259,6 @@ fn attached(relative: &Path, stored: Stored) -> Result<Artifact, Error> {
     })
 }
 
-fn identity(meta: &Metadata) -> (u64, u64) {
-    (meta.dev(), meta.ino())
-}
-
 /// Whether a path leads to another file than before.
 fn changed(root: &Dir, relative: &Path, before: &Metadata) -> Option<FileFault> {
     match root.symlink_metadata(relative) {
@@ -288,8 +285,6 @@ impl<R: Read> Read for Counted<'_, R> {
 
 struct Listing<'a> {
     tree: &'a Worktree,
-    /// The path of the office, if it is below the root.
-    office: Option<&'a Path>,
     with_empty: bool,
     looked_at: usize,
     listed: Listed,
@@ -310,6 +305,9 @@ impl Listing<'_> {
                 Ok(meta) if meta.is_dir() && is_of_git(&relative) => {
                     self.problem(path, refused(path, OF_GIT));
                 }
+                Ok(_) if self.tree.is_of_the_office(&relative) => {
+                    self.problem(path, refused(path, OF_OFFICE));
+                }
                 Ok(meta) if meta.is_dir() && is_link(cwd, path) => {
                     self.problem(path, refused(path, LINKED_FOLDER));
                 }
@@ -326,7 +324,7 @@ impl Listing<'_> {
     fn add_file(&mut self, shown: &Path, relative: PathBuf, meta: Metadata) {
         let what: FileFault = match () {
             () if !meta.is_file() => "it is not a regular file".into(),
-            () if self.is_of_the_office(&relative, &meta) => "it is a file of the office itself".into(),
+            () if self.tree.is_file_of_the_office(&meta) => OF_OFFICE.into(),
             () if is_of_git(&relative) => OF_GIT.into(),
             () if meta.len() == 0 && !self.with_empty => FileFault::Empty,
             () if meta.len() > limits::ARTIFACT_BYTES_MAX => "it is too large".into(),
@@ -343,7 +341,8 @@ impl Listing<'_> {
     /// In the order of names, so that the same folder always gives the same list. Skips git's own folder and the
     /// office.
     fn add_folder(&mut self, folder: &Path) {
-        if self.is_too_much() || self.office == Some(folder) {
+        let is_office = |meta: Metadata| self.tree.is_the_office(folder, &meta);
+        if self.is_too_much() || self.tree.folder.metadata(in_root(folder)).is_ok_and(is_office) {
             return;
         }
         let names = self
@@ -379,14 +378,12 @@ impl Listing<'_> {
                 Ok(meta) if meta.is_dir() => {
                     self.problem(path, refused(path, LINKED_FOLDER));
                 }
+                Ok(_) if self.tree.is_of_the_office(&relative) => {
+                    self.problem(path, refused(path, OF_OFFICE));
+                }
                 Ok(meta) => self.add_file(path, relative, meta),
             },
         }
-    }
-
-    fn is_of_the_office(&self, relative: &Path, meta: &Metadata) -> bool {
-        self.office.is_some_and(|office| relative.starts_with(office))
-            || self.tree.is_of_the_office(meta.dev(), meta.ino())
     }
 
     fn problem(&mut self, path: &Path, error: Error) {
@@ -404,9 +401,4 @@ const LINKED_FOLDER: &str = "it is a link to a folder; name that folder instead"
 fn is_link(cwd: &Path, path: &Path) -> bool {
     let named: PathBuf = cwd.join(path).components().collect();
     path.file_name().is_some() && named.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
-}
-
-/// The root itself has an empty path below it.
-fn in_root(relative: &Path) -> &Path {
-    if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
 }

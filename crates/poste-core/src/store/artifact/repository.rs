@@ -33,6 +33,14 @@ impl Repository {
         repository.worktree(&tree.root).is_some().then_some(repository)
     }
 
+    /// The folder that all its worktrees belong to: the main worktree, or for a bare repository the repository itself or
+    /// the folder around it.
+    pub fn home(&self) -> &Path {
+        let shared = self.shared.root();
+        let is_inside = shared.file_name().is_some_and(|name| name == ".git" || name == ".bare");
+        shared.parent().filter(|_| is_inside).unwrap_or(shared)
+    }
+
     /// Opens its worktree with this root, if there is one.
     pub(super) fn worktree(&self, root: &Path) -> Option<Worktree> {
         let shared = self.shared.root();

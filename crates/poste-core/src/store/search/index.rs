@@ -1,23 +1,21 @@
 //! The file `search.db`: what is in it, how it is opened, and when it is discarded.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 
+use super::super::folder::Kind;
 use super::super::lock::{WriteGuard, WriteLock};
 use super::super::schema::{get_meta, set_meta};
 use super::super::tables::Tables;
-use super::super::{file_identity, private_file, sync_folder};
 use super::query::{Words, apart};
 use crate::address::Address;
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::log::{MessageNo, Position};
-use crate::store::Store;
+use crate::store::{Folder, Store};
 use crate::text::{Label, Name, TypeName};
 
 /// "POSS": distinguishes a search index from any other SQLite file.
@@ -185,8 +183,8 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Index {
     conn: Connection,
-    /// Its path, and its device and inode when it was opened. `None` for a temporary index.
-    place: Option<(PathBuf, (u64, u64))>,
+    /// Its folder, and its device and inode when it was opened. `None` for a temporary index.
+    place: Option<(Folder, (u64, u64))>,
 }
 
 impl Index {
@@ -194,7 +192,7 @@ impl Index {
     /// discard it.
     pub fn open(store: &Store) -> Result<(Self, Start), Error> {
         let office: String = get_meta(store.conn(), "office")?.unwrap_or_default();
-        let Some(folder) = store.path().filter(|_| !store.is_read_only()) else {
+        let Some(folder) = store.folder().filter(|_| !store.is_read_only()) else {
             let index = Self { conn: Connection::open("")?, place: None };
             index.begin_empty(&office)?;
             return Ok((index, Start::Borrowed));
@@ -212,22 +210,22 @@ impl Index {
             },
         };
         remove_files(folder)?;
-        let path = folder.join(FILES[0]);
-        private_file(&path)?;
-        let index = Self { conn: connect(&path)?, place: file_identity(&path).map(|identity| (path, identity)) };
+        folder.create(FILES[0]).map_err(|error| failed(folder, FILES[0], error))?;
+        let place = folder.identity_of(FILES[0]).map(|identity| (folder.clone(), identity));
+        let index = Self { conn: connect(folder)?, place };
         index.conn.pragma_update(None, "journal_mode", "wal")?;
         index.begin_empty(&office)?;
         Ok((index, start))
     }
 
-    fn open_file(folder: &Path) -> Result<Option<Result<Self, String>>, Error> {
-        let path = folder.join(FILES[0]);
-        let Some(identity) = file_identity(&path) else { return Ok(None) };
-        if !fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file()) {
-            return Ok(Some(Err("it is not a regular file".to_owned())));
-        }
-        Ok(Some(match connect(&path) {
-            Ok(conn) => Ok(Self { conn, place: Some((path, identity)) }),
+    fn open_file(folder: &Folder) -> Result<Option<Result<Self, String>>, Error> {
+        let Some(entry) = folder.entry(FILES[0]).map_err(|error| failed(folder, FILES[0], error))? else {
+            return Ok(None);
+        };
+        let identity = folder.identity_of(FILES[0]).filter(|_| entry.kind == Kind::File);
+        let Some(identity) = identity else { return Ok(Some(Err("it is not a regular file".to_owned()))) };
+        Ok(Some(match connect(folder) {
+            Ok(conn) => Ok(Self { conn, place: Some((folder.clone(), identity)) }),
             Err(error) => Err(damage(error)?),
         }))
     }
@@ -289,7 +287,7 @@ impl Index {
 
     /// Whether the file still has its name. The index may have been deleted on purpose.
     pub fn is_current(&self) -> bool {
-        self.place.as_ref().is_none_or(|(path, opened)| file_identity(path) == Some(*opened))
+        self.place.as_ref().is_none_or(|(folder, opened)| folder.identity_of(FILES[0]) == Some(*opened))
     }
 
     /// The records that said something about a message.
@@ -433,30 +431,26 @@ impl Chunk<'_> {
 
 /// Deletes the index of an office and returns whether there was one. A running search continues with its open file,
 /// which disappears with it.
-pub fn forget(folder: &Path) -> Result<bool, Error> {
-    if FILES.iter().all(|name| fs::symlink_metadata(folder.join(name)).is_err()) {
+pub fn forget(folder: &Folder) -> Result<bool, Error> {
+    if FILES.iter().all(|name| folder.identity_of(name).is_none()) {
         return Ok(false);
     }
     let _guard = lock(folder)?;
     remove_files(folder)?;
-    sync_folder(folder)?;
+    folder.sync().map_err(|error| Error::io(folder.path(), error))?;
     Ok(true)
 }
 
-fn lock(folder: &Path) -> Result<WriteGuard, Error> {
+fn failed(folder: &Folder, name: &str, error: std::io::Error) -> Error {
+    Error::io(&folder.path().join(name), error)
+}
+
+fn lock(folder: &Folder) -> Result<WriteGuard, Error> {
     WriteLock::named(folder, "search.lock", "poste search").acquire(OPEN_PATIENCE)
 }
 
-fn remove_files(folder: &Path) -> Result<(), Error> {
-    for name in FILES {
-        let path = folder.join(name);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io(&path, error)),
-            Ok(()) => {}
-        }
-    }
-    Ok(())
+fn remove_files(folder: &Folder) -> Result<(), Error> {
+    FILES.iter().try_for_each(|name| folder.remove(name).map(drop).map_err(|error| failed(folder, name, error)))
 }
 
 /// Whether the file is at fault. A full disk or a missing permission is no reason to delete it.
@@ -478,9 +472,10 @@ fn damage(error: Error) -> Result<String, Error> {
     if is_damage(&error) { Ok(DAMAGED.to_owned()) } else { Err(error) }
 }
 
-fn connect(path: &Path) -> Result<Connection, Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+fn connect(folder: &Folder) -> Result<Connection, Error> {
+    let real = folder.real_path().map_err(|error| Error::io(folder.path(), error))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let conn = Connection::open_with_flags(real.join(FILES[0]), flags)?;
     prepare(&conn)?;
     Ok(conn)
 }

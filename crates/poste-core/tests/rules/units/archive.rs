@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use poste_core::store::Folder;
 use poste_core::store::archive::{Archives, Line, Written};
 use poste_core::store::tables::ArchiveRow;
 use poste_core::{Position, Timestamp};
@@ -32,7 +33,7 @@ fn row(written: Written) -> ArchiveRow {
 
 fn archive(lines: &[Line]) -> (tempfile::TempDir, Archives, ArchiveRow) {
     let folder = tempfile::tempdir().unwrap();
-    let archives = Archives::new(folder.path().join("archive"));
+    let archives = Archives::new(&Folder::open(folder.path()).unwrap());
     let written = archives.write("a.jsonl", lines).unwrap().unwrap();
     (folder, archives, row(written))
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use poste_core::log::{Artifact, ArtifactState};
+use poste_core::store::Folder;
 use poste_core::store::artifact::{Listed, Worktree, damaged_copies};
 use poste_core::store::blobs::Blobs;
 use poste_core::{Digest, Error, limits};
@@ -152,9 +153,9 @@ fn project() -> Fixture {
     }
     fs::write(folder.path().join("secret"), "outside").unwrap();
     let tree = Worktree::open(&root).unwrap().apart_from(&root.join(".poste"));
-    let blobs = folder.path().join("blobs");
-    fs::create_dir(&blobs).unwrap();
-    Fixture { tree, blobs: Blobs::new(blobs), folder }
+    fs::create_dir(folder.path().join("blobs")).unwrap();
+    let blobs = Blobs::new(&Folder::open(folder.path()).unwrap());
+    Fixture { tree, blobs, folder }
 }
 
 impl Fixture {

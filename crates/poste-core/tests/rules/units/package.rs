@@ -5,6 +5,7 @@ use std::path::Path;
 
 use poste_core::Error;
 use poste_core::log::{Artifact, ArtifactState};
+use poste_core::store::Folder;
 use poste_core::store::blobs::{Blobs, Stored};
 use poste_core::store::package::export;
 
@@ -16,7 +17,7 @@ struct Fixture {
 fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("blobs")).unwrap();
-    Fixture { blobs: Blobs::new(folder.path().join("blobs")), folder }
+    Fixture { blobs: Blobs::new(&Folder::open(folder.path()).unwrap()), folder }
 }
 
 impl Fixture {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::common::make_private;
 use poste_core::Error;
 use poste_core::store::{Options, Store, schema};
 use rusqlite::Connection;
@@ -48,6 +49,8 @@ fn a_foreign_database_is_left_alone() {
     let path = folder.path().join(".poste");
     fs::create_dir(&path).unwrap();
     Connection::open(path.join("office.db")).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+    make_private(&path);
+    make_private(&path.join("office.db"));
     assert!(matches!(Store::create(&path, &Options::default(), |_| Ok(())), Err(Error::NotAnOffice(_))));
     assert!(matches!(Store::open(&path, Options::default()), Err(Error::Unfinished(_))));
 }

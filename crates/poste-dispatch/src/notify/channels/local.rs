@@ -1,14 +1,12 @@
 //! Handlers on this machine: a desktop notification, a command, a line in a file.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use poste_config;
 use poste_core::log::Content;
+use poste_core::store::Folder;
 use poste_core::vocabulary::Priority;
 use poste_run::{End, Environment, Finished, Stopped, Task, Watch};
 use poste_verbs::secret::scrubbed;
@@ -113,23 +111,11 @@ pub(super) fn log(post: &Post, context: AttemptContext<'_>) -> Result<(), Failur
         "topic": message.topic,
     });
     let append = || -> io::Result<()> {
-        let folder = context.office.join(FOLDER);
-        match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        let mut file = open(&folder.join(format!("{}.jsonl", post.rule)))?;
+        let folder = Folder::open(context.office)?.make(FOLDER)?;
+        let mut file = folder.append_to(format!("{}.jsonl", post.rule))?;
         // In one write, so that two processes never mix their lines.
         file.write_all(format!("{line}\n").as_bytes())?;
         file.sync_data()
     };
     append().map_err(|error| Failure::from(format!("could not write its file: {error}")))
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    // A link could lead to any file of this user.
-    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
-        return Err(io::Error::other("not a regular file"));
-    }
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

@@ -1,14 +1,12 @@
 //! Determines the outcome of a run and records it.
 
-use std::path::Path;
-
 use poste_config::{AgentConfig, AnswerBy, Preset};
 use poste_core::Error;
 use poste_core::fold::{Claimed, Verdict};
 use poste_core::log::{Content, Intent, MessageNo, Proposal, Release, Retire, RunEnd, RunOutcome};
 use poste_core::text::{Name, Session};
 use poste_core::views::{self, Holder, Standing};
-use poste_run::{End, Finished, Stopped, files};
+use poste_run::{End, Finished, Stopped};
 
 use super::{END_PATIENCE, Run, RunError, Supervisor, patiently};
 use crate::run::answer;
@@ -161,7 +159,7 @@ pub(super) fn result(
     let answer = match answer {
         AnswerBy::Poste => String::new(),
         AnswerBy::Stdout => said.text,
-        AnswerBy::File => match (answer_file(&folder.own_answer(), config.preset), config.preset) {
+        AnswerBy::File => match (answer_file(folder, config.preset), config.preset) {
             (text, _) if !text.is_empty() => text,
             // Its output has the answer, too.
             (_, Preset::Codex | Preset::Aider) => said.text,
@@ -190,11 +188,8 @@ fn printed(stdout: &str, stderr: &str) -> String {
 }
 
 /// The content of the answer file. The program may have put anything there, even something that never ends.
-fn answer_file(path: &Path, preset: Preset) -> String {
+fn answer_file(folder: &RunFolder, preset: Preset) -> String {
     const MAX: u64 = 4 * 1024 * 1024;
-    let bytes = match preset {
-        Preset::Aider => files::ending(path, MAX),
-        _ => files::beginning(path, MAX),
-    };
+    let bytes = folder.read_own_answer(MAX, preset == Preset::Aider);
     answer::in_file(preset, String::from_utf8_lossy(&bytes.unwrap_or_default()).trim().to_owned())
 }

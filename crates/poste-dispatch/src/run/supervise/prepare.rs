@@ -18,7 +18,6 @@ use super::{
     Run, START_PATIENCE, STDOUT, Supervisor, TRANSCRIPT, TRANSCRIPT_BYTES_MAX, WORD_BYTES_MAX, length, subagent_name,
 };
 use crate::run::conversation::{self, Conversation};
-use crate::run::folder::RunFolder;
 use crate::run::preset::{self, Templates, Ways};
 use crate::run::{RUN_CHILD, SUPERVISES, mark, prompt, worktree};
 
@@ -80,7 +79,7 @@ impl Supervisor<'_> {
             |message| fence::fenced(message, &fence::nonce_for(message, || self.host.ids.nonce())),
             &answer_file.display().to_string(),
         );
-        RunFolder::write(&run.folder.prompt(), prompt.as_bytes()).map_err(|failed| failed.to_string())?;
+        run.folder.write_prompt(&prompt).map_err(|failed| failed.to_string())?;
         let task = self.task(run, &ways, &office, &folder, &prompt, last.as_ref()).inspect_err(|_| {
             // The conversation itself may be the cause, and would then prevent every start.
             if last.is_some() {
