@@ -137,6 +137,7 @@ impl Desk {
             .current_dir(&self.folder)
             .env_clear()
             .env("HOME", &self.folder)
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(program.env.iter().map(|(key, value)| (*key, value.as_str())))
             .stdin(Stdio::null())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -225,6 +226,9 @@ impl Sandbox {
         for name in ["home", "project"] {
             std::fs::create_dir(sandbox.folder.path().join(name)).map_err(|error| error.to_string())?;
         }
+        // Poste takes a folder for its state only if nobody else can open it.
+        let state = std::fs::DirBuilder::new().mode(0o700).create(sandbox.state());
+        state.map_err(|error| error.to_string())?;
         sandbox.poste(&["init"])?;
         sandbox.poste(&["register", agent])?;
         sandbox.poste(&["register", SENDER])?;
@@ -235,6 +239,10 @@ impl Sandbox {
         self.folder.path().join("project")
     }
 
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     fn office(&self) -> PathBuf {
         self.project().join(".poste")
     }
@@ -243,6 +251,7 @@ impl Sandbox {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.project()).env_clear().env("HOME", self.folder.path().join("home"));
+        command.env("XDG_STATE_HOME", self.state());
         for name in ["PATH", "TMPDIR", "LANG"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);

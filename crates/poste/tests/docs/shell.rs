@@ -53,6 +53,7 @@ impl Shell {
             .current_dir(home.join("project"))
             .env_clear()
             .env("HOME", &home)
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("PATH", format!("{program}:{SYSTEM_PATH}"))
             .env("NO_COLOR", "1")
             .env("TERM", "xterm")

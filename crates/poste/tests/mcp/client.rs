@@ -32,6 +32,7 @@ impl Desk {
         poste_testkit::signals::ignored_by_nobody_started();
         let mut command = Command::new(env!("CARGO_BIN_EXE_poste"));
         command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path());
+        command.env("XDG_STATE_HOME", poste_testkit::state::home());
         command
     }
 

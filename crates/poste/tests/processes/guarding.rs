@@ -49,6 +49,7 @@ impl Repository {
             .env_clear()
             .env("PATH", format!("{}:{path}", self.bin.display()))
             .env("HOME", &self.root)
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "a")
             .env("GIT_AUTHOR_EMAIL", "a@example.com")
