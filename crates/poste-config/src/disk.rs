@@ -62,8 +62,10 @@ fn begin_beside(target: &Path) -> Result<(PathBuf, fs::File), Error> {
     let unfinished = target.with_extension(format!("toml.{}.tmp", uuid::Uuid::new_v4().simple()));
     let failed = |error| Error::io(&unfinished, error);
     let permissions = fs::metadata(target).ok().map(|meta| meta.permissions());
-    // Until it has the mode of the old file, only its owner may open it.
-    let mode = if permissions.is_some() { 0o600 } else { 0o666 };
+    // Until it has the mode of the old file, only its owner may open it. This machine's own file stays that way.
+    let is_own = target.file_name().is_some_and(|name| name == crate::LOCAL_FILE);
+    let permissions = permissions.filter(|_| !is_own);
+    let mode = if permissions.is_some() || is_own { 0o600 } else { 0o666 };
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished).map_err(failed)?;
     if let Some(Err(error)) = permissions.map(|permissions| file.set_permissions(permissions)) {
         let _ = fs::remove_file(&unfinished);

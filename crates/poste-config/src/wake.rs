@@ -20,7 +20,7 @@ pub struct WakeConfig {
     pub command: Option<WakeCommand>,
     /// Hosts besides this machine that may be asked to wake a session. Only a machine's own file names them.
     pub hosts: Vec<String>,
-    /// There is a command in `poste.toml` that is not trusted, so it is not run.
+    /// There is a command in a file that is not trusted, so it is not run.
     pub untrusted: bool,
 }
 

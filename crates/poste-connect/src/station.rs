@@ -34,6 +34,8 @@ pub struct Station {
     pub clock: Arc<dyn Clock>,
     pub host: Arc<Host>,
     pub command_line: CommandLine,
+    /// Where this user keeps what belongs to no office.
+    pub state: Option<PathBuf>,
 }
 
 impl fmt::Debug for Station {
@@ -59,13 +61,14 @@ impl Station {
             schema: self.schema,
             program: format!("poste {}", self.program),
             lock_timeout: self.lock_timeout,
+            state: self.state.clone(),
             ..Options::default()
         };
         Place { path, clock: Arc::clone(&self.clock), options }
     }
 
     pub fn open(&self) -> Result<Opened> {
-        let office = self.place()?.open()?;
+        let office = poste_config::open(&self.place()?)?;
         let caller = self.caller(&office);
         Ok(Opened { office, caller, host: Arc::clone(&self.host) })
     }

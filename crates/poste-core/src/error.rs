@@ -19,6 +19,8 @@ pub enum Error {
     Unfinished(PathBuf),
     #[error("the database of the office at {path} is empty or missing, but there was mail in it: {sign}")]
     Emptied { path: PathBuf, sign: String },
+    #[error("the office at {path} is not adopted: {why}")]
+    NotAdopted { path: PathBuf, why: &'static str, office: Option<String> },
     #[error("{path} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted")]
     UnsafeFileSystem { path: PathBuf, kind: &'static str },
     #[error("the office at {0} was deleted or replaced while it was open")]

@@ -133,6 +133,10 @@ impl Desk {
     }
 
     pub(crate) fn prepare(&self, command: &mut Command, program: &Program) {
+        // The harness copies offices, and makes some without the program.
+        if self.office().is_dir() {
+            poste_testkit::state::adopt(&self.office());
+        }
         command
             .current_dir(&self.folder)
             .env_clear()

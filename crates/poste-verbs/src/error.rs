@@ -27,6 +27,8 @@ pub enum Kind {
     Unhealthy,
     /// A question was decided, but not with its first choice.
     Denied,
+    /// No person of this user has adopted the office.
+    NotAdopted,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
         Self::NeedsUpgrade,
         Self::Unhealthy,
         Self::Denied,
+        Self::NotAdopted,
     ];
 
     pub fn word(self) -> &'static str {
@@ -59,6 +62,7 @@ impl Kind {
             Self::NeedsUpgrade => "needs_upgrade",
             Self::Unhealthy => "unhealthy",
             Self::Denied => "denied",
+            Self::NotAdopted => "not_adopted",
         }
     }
 }
@@ -252,11 +256,21 @@ impl From<poste_core::Error> for Error {
             }
             source = cause.source();
         }
+        let code = matches!(error, Core::NotAdopted { .. }).then_some(NOT_ADOPTED);
         let is_of_input =
             matches!(error, Core::Malformed(_) | Core::Artifact { .. } | Core::Artifacts(_) | Core::Rejected(_));
-        Self { causes, hints: hint.into_iter().collect(), is_office_fault: !is_of_input, ..Self::new(kind, message) }
+        Self {
+            causes,
+            hints: hint.into_iter().collect(),
+            code,
+            is_office_fault: !is_of_input,
+            ..Self::new(kind, message)
+        }
     }
 }
+
+/// The code of an error: a person of this user has to adopt the office first.
+pub const NOT_ADOPTED: &str = "not_adopted";
 
 fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
     use poste_core::Error as Core;
@@ -270,6 +284,12 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
                 note!("go back to a snapshot: " [restore, snapshot = "SNAPSHOT", replace = true] "; examine it: " [doctor]),
             ),
         ),
+        Core::NotAdopted { office: Some(office), .. } => {
+            (Kind::NotAdopted, Some(note!("if you know where it comes from, adopt it: " [adopt, id = office])))
+        }
+        Core::NotAdopted { office: None, .. } => {
+            (Kind::NotAdopted, Some(note!("look at it, and adopt it if you know where it comes from: "[adopt])))
+        }
         Core::NotAnOffice(_) => (Kind::Refused, None),
         Core::UnsafeFileSystem { .. } => {
             (Kind::Refused, Some(note!("keep the office on a local disk and name its folder: " @Office)))

@@ -21,6 +21,7 @@ pub mod note;
 pub mod ack;
 #[allow(clippy::disallowed_methods, reason = "actions start processes")]
 pub mod actions;
+pub mod adopt;
 pub mod agents;
 pub mod agree;
 pub mod agreement;
@@ -62,6 +63,7 @@ pub mod log;
 pub mod mark;
 pub mod model;
 pub mod overdue;
+pub mod person;
 pub mod program;
 pub mod publish;
 pub mod read;

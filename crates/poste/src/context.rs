@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use poste_core::log::{MessageNo, Proof, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::SystemClock;
 use poste_core::store::schema::Schema;
+use poste_core::store::state;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
 use poste_core::text::{Name, RecordId, Session};
@@ -21,7 +23,7 @@ use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{self, no_speaker};
 use poste_verbs::session::Identity;
-use poste_verbs::{Answered, Caller, Desk, Host, Verb};
+use poste_verbs::{Access, Answered, Caller, Desk, Host, Verb};
 
 use crate::cli::{Global, duration};
 use crate::error::CommandError;
@@ -88,7 +90,7 @@ impl Cx {
 
     /// Opens the office without settling or syncing it: a verb does that itself.
     pub(crate) fn office(&self) -> Result<Office> {
-        Ok(self.place()?.open()?)
+        Ok(poste_config::open(&self.place()?)?)
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -140,9 +142,15 @@ impl Cx {
         self.show(&mut office, answered.map(shown))
     }
 
-    /// Calls a verb on the office of this folder.
+    /// Calls a verb on the office of this folder. A person may also look at an office that is not adopted.
     pub(crate) fn call_verb_here<V: Verb>(&mut self, verb: V) -> Result<(Office, Answered<V::Answer>)> {
-        let mut office = self.office()?;
+        let mut office = match V::ACCESS == Access::Reads && self.station.proof.is_given() {
+            true => poste_config::look(&self.place()?)?,
+            false => self.office()?,
+        };
+        if office.store().options().read_only {
+            self.warn_once("this office is not adopted, so nothing in it is used: poste adopt".to_owned());
+        }
         self.ui.now = office.now()?;
         let answered = self.call_verb(&mut office, verb)?;
         self.ui.now = office.now()?;
@@ -228,7 +236,7 @@ impl Cx {
 
     /// Marks what was just printed as shown. A failure is only a warning, as the text was printed anyway.
     pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
-        if marks.is_empty() {
+        if marks.is_empty() || office.store().options().read_only {
             return;
         }
         if let Err(error) = self.with_desk(office, |desk| desk.confirm(marks)) {
@@ -274,6 +282,30 @@ impl Cx {
             self.warn_once(ended);
         }
         Ok(())
+    }
+
+    /// Whether a person confirmed this command.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.station.proof.is_confirmed()
+    }
+
+    /// Asks the person at the terminal to type a word. False if there is nobody to ask.
+    pub(crate) fn confirm(&mut self, question: &str, word: &str) -> Result<bool> {
+        if self.is_confirmed() {
+            return Ok(true);
+        }
+        if !self.station.proof.is_given() || self.ui.json {
+            return Ok(false);
+        }
+        let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        write!(terminal, "{question} Type {word}: ")?;
+        let mut typed = String::new();
+        BufReader::new(terminal).read_line(&mut typed)?;
+        if typed.trim() != word {
+            return Err(CommandError::new(poste_verbs::Kind::Refused, "not confirmed; nothing was changed"));
+        }
+        self.station.proof = Proof::Word;
+        Ok(true)
     }
 
     /// The acting agent. Never guessed.
@@ -391,13 +423,14 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
         office,
         own,
         via: via(command),
-        proof: Proof::None,
+        proof: if switches::person() { Proof::Word } else { Proof::None },
         program: command.to_owned(),
         lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
         schema,
         clock: switches::clock()?.unwrap_or_else(|| Arc::new(SystemClock)),
         host: Arc::new(host()),
         command_line: notes::part_text,
+        state: state::folder().map(ToOwned::to_owned),
     })
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
         Kind::NeedsUpgrade => 10,
         Kind::Unhealthy => 11,
         Kind::Denied => 12,
+        Kind::NotAdopted => 13,
     }
 }
 

@@ -2,9 +2,9 @@
 //! agent's lease or decides an approval by its default, so release builds contain none of this.
 
 #[cfg(debug_assertions)]
-pub(crate) use debug::{clear, clock, seed};
+pub(crate) use debug::{clear, clock, person, seed};
 #[cfg(not(debug_assertions))]
-pub(crate) use release::{clear, clock, seed};
+pub(crate) use release::{clear, clock, person, seed};
 
 #[cfg(debug_assertions)]
 mod debug {
@@ -28,6 +28,11 @@ mod debug {
         };
         let boot_ms = std::env::var("POSTE_TEST_BOOT").ok().and_then(|text| text.parse().ok()).unwrap_or(wall.ms());
         Ok(Some(Arc::new(StandingClock { wall, boot_ms })))
+    }
+
+    /// A person gave this command and confirmed it, as if at a terminal.
+    pub(crate) fn person() -> bool {
+        std::env::var_os("POSTE_TEST_PERSON").is_some_and(|value| value == "1")
     }
 
     /// Several processes with the same seed would draw the same ids.
@@ -65,6 +70,10 @@ mod release {
 
     pub(crate) fn clock() -> Result<Option<Arc<dyn Clock>>> {
         Ok(None)
+    }
+
+    pub(crate) fn person() -> bool {
+        false
     }
 
     pub(crate) fn clear(_: &mut std::process::Command) {}

@@ -7,7 +7,6 @@
 //!   bell                      the newest record, written after each commit
 //!   waiters/                  a FIFO per waiter; its name says which commits wake it
 //!   live/                     how to reach the sessions of this machine, and what they were notified of
-//!   trust.json                the poste.toml that a person trusts to run commands on this machine
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line per record
 //!   search.db  (-wal, -shm)   the search index, a cache that can be deleted at any time
@@ -38,6 +37,7 @@ pub mod run_folders;
 pub mod schema;
 pub mod search;
 pub mod session_pages;
+pub mod state;
 pub mod table_digest;
 pub mod tables;
 pub(crate) mod waiters;
@@ -96,6 +96,10 @@ pub struct Options {
     /// How many bytes the WAL may hold behind a reader before writes are refused. It may always hold as many as the
     /// database does.
     pub wal_bytes_full: u64,
+    /// Where this user keeps what belongs to no office: [`state::folder`]. `None` if there is no such place.
+    pub state: Option<PathBuf>,
+    /// Write nothing, for an office that its user has not adopted.
+    pub read_only: bool,
 }
 
 impl Default for Options {
@@ -106,6 +110,8 @@ impl Default for Options {
             lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
             machine_mark: machine::mark().to_owned(),
             wal_bytes_full: wal::WAL_BYTES_FULL_DEFAULT,
+            state: state::folder().map(Path::to_owned),
+            read_only: false,
         }
     }
 }
@@ -206,7 +212,7 @@ impl Store {
         file_system::check(path)?;
         room::check(path)?;
         // Without write permission the office can still be read. Any other error is reported as it is.
-        let read_only = !may_write(path)? || !may_write(&database)?;
+        let read_only = options.read_only || !may_write(path)? || !may_write(&database)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&database, access)?;
         Ok(Self::new(conn, Some(Folder::new(path, identity)), options, read_only))
@@ -392,7 +398,7 @@ impl Store {
         self.options.schema.version()
     }
 
-    pub(crate) fn options(&self) -> &Options {
+    pub fn options(&self) -> &Options {
         &self.options
     }
 
@@ -442,6 +448,12 @@ impl Store {
     pub fn presence(&self, machine: &Label, process: Option<&SessionProcess>) -> Result<Presence, Error> {
         let is_own = *self.machine()? == *machine;
         Ok(if is_own { Presence::of(process) } else { Presence::Unknown })
+    }
+
+    /// The id that this office has kept since it was created, also as a copy.
+    pub fn office_id(&self) -> Result<String, Error> {
+        let id = schema::get_meta(&self.conn, schema::OFFICE)?;
+        id.ok_or_else(|| Error::Damaged("the office has no id".to_owned()))
     }
 
     /// The policy version that this machine's `poste.toml` is known to be based on.
@@ -610,8 +622,7 @@ fn check_own_folder(path: &Path) -> Result<(), Error> {
         | "runs"
         | "waiters"
         | "worktrees"
-        | discover::LOCAL_CONFIG_FILE
-        | "trust.json" => true,
+        | discover::LOCAL_CONFIG_FILE => true,
         name => ["office.db", "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder::entries(path)?;

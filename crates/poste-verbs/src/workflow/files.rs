@@ -46,7 +46,7 @@ impl Given {
     }
 
     /// The definition itself.
-    pub(super) fn find(self, office: &Path) -> Result<Source> {
+    pub(crate) fn find(self, office: &Path) -> Result<Source> {
         let name = match self {
             Self::File(source) => return Ok(source),
             Self::Name(name) => name,
@@ -114,6 +114,11 @@ pub fn definitions(office: &Path) -> Vec<Result<Source, CoreError>> {
 }
 
 impl Source {
+    /// Whether its name alone finds it in this office.
+    pub(super) fn is_of(&self, office: &Path) -> bool {
+        folders(office).iter().any(|folder| self.path.parent() == Some(folder))
+    }
+
     /// Reads a definition; `None` if the file does not exist.
     pub fn read(path: PathBuf) -> Result<Option<Self>, CoreError> {
         let Some(text) = read_file(&path)? else { return Ok(None) };

@@ -217,6 +217,11 @@ impl Desk {
         path
     }
 
+    /// Trusts the commands in the files of the office in the current folder, as a person would.
+    pub fn trust(&self) {
+        poste_testkit::state::trust(&self.path(".poste"));
+    }
+
     /// Changes to a folder below the root and creates it if it is missing.
     pub fn cd(&mut self, folder: &str) {
         let path = self.root.join(folder);

@@ -42,6 +42,11 @@ impl Desk {
         command
     }
 
+    /// Trusts the commands in the files of the office, as a person would.
+    pub(crate) fn trust(&self) {
+        poste_testkit::state::trust(&self.office());
+    }
+
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         self.command(args).spawn().expect("the program starts")
     }

@@ -490,6 +490,7 @@ fn what_is_claimed_is_given_back_or_kept_as_the_office_says() {
         let desk = desk();
         fs::write(desk.folder.path().join("poste.toml"), toml).unwrap();
         fs::write(desk.office().join("local.toml"), local).unwrap();
+        desk.trust();
         let session = Session::new(&desk, "run-1", "gemini");
         session.hook("session-start");
         send(&desk, "Fix the login", &["--type", "directive"]);
@@ -671,7 +672,7 @@ fn a_broken_office_is_told_of_once_and_harms_nothing() {
 }
 
 /// The command as a user for whom permissions count: root may write everywhere.
-fn as_nobody(command: &Command, folder: &Path) -> Command {
+fn as_nobody(command: &Command, folder: &Path, lasting: &Path) -> Command {
     const NOBODY: u32 = 65_534;
     let is_root = rustix::process::geteuid().is_root();
     let mut nobodys = match is_root {
@@ -689,7 +690,15 @@ fn as_nobody(command: &Command, folder: &Path) -> Command {
     for (name, value) in command.get_envs() {
         nobodys.env(name, value.unwrap_or_default());
     }
+    let state = lasting.join("state");
+    if !state.exists() {
+        poste_testkit::state::adopt_in(&state, &folder.join(".poste"));
+    }
+    if is_root {
+        assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(&state).status().unwrap().success());
+    }
     nobodys
+        .env("XDG_STATE_HOME", state)
         .env("PATH", "/usr/bin:/bin")
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -706,7 +715,7 @@ fn an_office_that_can_only_be_read_is_told_of_once() {
     let hook = |moment: &str| {
         let mut command = session.command(moment);
         command.env("TMPDIR", lasting.path());
-        let mut hook = as_nobody(&command, desk.folder.path()).spawn().unwrap();
+        let mut hook = as_nobody(&command, desk.folder.path(), lasting.path()).spawn().unwrap();
         hook.stdin.take().unwrap().write_all(session.event(moment, &json!({})).to_string().as_bytes()).unwrap();
         answer(moment, &hook.wait_with_output().unwrap())
     };
@@ -732,7 +741,7 @@ fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
     let hook = |moment: &str, more: &Value| {
         let mut command = session.command(moment);
         command.env("TMPDIR", lasting.path());
-        let mut hook = as_nobody(&command, desk.folder.path()).spawn().unwrap();
+        let mut hook = as_nobody(&command, desk.folder.path(), lasting.path()).spawn().unwrap();
         hook.stdin.take().unwrap().write_all(session.event(moment, more).to_string().as_bytes()).unwrap();
         answer(moment, &hook.wait_with_output().unwrap())
     };

@@ -34,6 +34,7 @@ fn office(agents: &[(&str, &str)]) -> Desk {
             std::fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
         }
     }
+    desk.trust();
     desk
 }
 
@@ -160,6 +161,7 @@ fn a_draft_passes_its_gate_before_it_is_published() {
         text.lines().filter_map(|line| line.strip_prefix("#   ")).map(|line| format!("{line}\n")).collect();
     assert!(gate.starts_with("[[gate]]"), "{gate}");
     std::fs::write(desk.folder.path().join("poste.toml"), gate).unwrap();
+    desk.trust();
     let run = |subject: &str| {
         let input = format!("subject={subject}");
         let name = desk.run(&["workflow", "run", "publish", "--input", &input, "--as", "ann"]).trim().to_owned();
@@ -283,6 +285,7 @@ fn an_agent_of_a_trusted_file_need_not_be_registered() {
     std::fs::write(desk.folder.path().join("poste.toml"), section("reader") + &section("summariser")).unwrap();
     assert!(!lint("digest"), "poste.toml is not trusted");
     std::fs::write(desk.office().join("local.toml"), section("reader") + &section("summariser")).unwrap();
+    desk.trust();
     assert!(lint("digest"));
     let output = desk.command(&["workflow", "run", "digest", "--input", "files=a", "--as", "ann"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
