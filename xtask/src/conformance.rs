@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -182,7 +183,15 @@ const SUBJECT: &str = "a letter for the client";
 /// A temporary home and office.
 struct Office {
     folder: PathBuf,
+    /// Of the user, and outside the worktree that `folder` lies in.
+    state: PathBuf,
     poste: PathBuf,
+}
+
+impl Drop for Office {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.state);
+    }
 }
 
 impl Office {
@@ -193,7 +202,9 @@ impl Office {
             fs::remove_dir_all(&folder).map_err(failed)?;
         }
         fs::create_dir_all(&folder).map_err(failed)?;
-        let office = Self { poste: target()?.join("debug/poste"), folder };
+        let state = std::env::temp_dir().join(format!("poste-conformance-{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&state).map_err(|error| format!("{}: {error}", state.display()))?;
+        let office = Self { poste: target()?.join("debug/poste"), folder, state };
         for words in [
             &["init", "--in", "."][..],
             &["register", "quill"],
@@ -211,7 +222,7 @@ impl Office {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env_clear().env("HOME", self.folder.join("home")).env("LANG", "C.UTF-8");
-        command.env("PATH", path().unwrap_or_default());
+        command.env("PATH", path().unwrap_or_default()).env("XDG_STATE_HOME", &self.state);
         command
     }
 }

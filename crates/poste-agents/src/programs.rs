@@ -142,6 +142,7 @@ impl Program {
         let mut all: Vec<(&str, OsString)> = vec![
             ("PATH", path),
             ("HOME", rig.home().into()),
+            ("XDG_STATE_HOME", rig.state().into()),
             ("LANG", "C.UTF-8".into()),
             ("TERM", "xterm-256color".into()),
         ];

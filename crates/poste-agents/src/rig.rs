@@ -26,6 +26,8 @@ pub struct Rig {
     pub program: Program,
     folder: Option<TempDir>,
     root: PathBuf,
+    /// Of the user, and outside the worktree that `root` lies in.
+    state: TempDir,
     poste: PathBuf,
     tools: PathBuf,
     model: Model,
@@ -43,9 +45,10 @@ impl Rig {
         for part in ["home", "project"] {
             fs::create_dir(root.join(part)).map_err(failed)?;
         }
+        let state = tempfile::Builder::new().prefix("poste-agents-").tempdir().map_err(failed)?;
         let model = Model::start(&root.join("requests.jsonl")).map_err(failed)?;
         let (poste, tools) = (poste.to_owned(), tools.to_owned());
-        let rig = Self { program, folder: Some(folder), root, poste, tools, model, keep };
+        let rig = Self { program, folder: Some(folder), root, state, poste, tools, model, keep };
         program.prepare(&rig)?;
         rig.run("git", ["init", "--quiet", "."])?;
         rig.poste_as(None, &["init"])?;
@@ -56,6 +59,11 @@ impl Rig {
 
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
+    }
+
+    /// The state folder of the user.
+    pub fn state(&self) -> &Path {
+        self.state.path()
     }
 
     pub fn project(&self) -> PathBuf {

@@ -110,6 +110,7 @@ impl Bench {
         command
             .args(arguments)
             .env_clear()
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("POSTE_HOME", office)
             .env("POSTE_AGENT", speaker)
             .stdin(Stdio::null())

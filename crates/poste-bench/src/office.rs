@@ -28,7 +28,7 @@ const OTHERS: u64 = 50;
 pub(crate) const WAITING: u64 = 1_000;
 
 pub(crate) fn place(path: &Path) -> Place {
-    let options = Options { program: "poste-bench".to_owned(), ..Options::default() };
+    let options = Options { program: "poste-bench".to_owned(), ..poste_testkit::state::options() };
     Place { path: path.to_owned(), clock: Arc::new(SystemClock), options }
 }
 
@@ -36,6 +36,7 @@ pub(crate) fn place(path: &Path) -> Place {
 pub(crate) fn create<'a>(path: &Path, agents: impl IntoIterator<Item = &'a str>) -> Result<Office> {
     let place = place(path);
     place.create()?;
+    poste_testkit::state::adopt(path);
     let mut office = place.open()?;
     let register = Register {
         kind: None,

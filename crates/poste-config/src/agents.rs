@@ -195,7 +195,7 @@ impl AgentConfig {
             prompt: None,
             source,
             line,
-            trusted: source == Source::Machine,
+            trusted: false,
         }
     }
 

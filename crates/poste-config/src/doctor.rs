@@ -25,7 +25,7 @@ pub fn examine(place: &Place) -> Vec<Finding> {
 
 /// Checks the file of this machine. A problem in it stops everything that would use it.
 fn own_file(place: &Place) -> Result<Option<Finding>, Error> {
-    match local_file(&place.path) {
+    match local_file(Some(&place.path)) {
         Ok(_) => Ok(None),
         Err(Error::Config { path, message }) => Ok(Some(
             Finding::problem(

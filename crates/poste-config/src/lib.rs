@@ -4,6 +4,8 @@
 //! not recorded: [rules] for proposals, [runners], [gates](gates()), [wake_config], [on_rules].
 #![warn(clippy::disallowed_methods)]
 
+#[allow(clippy::disallowed_methods, reason = "looks at the folders of offices")]
+pub mod adopt;
 mod agents;
 #[allow(clippy::disallowed_methods, reason = "reads and replaces the files")]
 mod disk;
@@ -12,18 +14,16 @@ pub mod edit;
 mod gates;
 mod items;
 mod keys;
-#[allow(clippy::disallowed_methods, reason = "a mark of trust is a file")]
-mod mark;
 mod office;
 mod on;
 mod read;
 mod rules;
 mod settings;
-#[allow(clippy::disallowed_methods, reason = "the state folder is outside the workspace")]
-mod state;
+#[allow(clippy::disallowed_methods, reason = "the user's store is files")]
+mod store;
 #[allow(clippy::disallowed_methods, reason = "tokens are files in the state folder")]
 pub mod token;
-mod trust;
+pub mod trust;
 mod view;
 mod wake;
 
@@ -32,6 +32,7 @@ use std::path::Path;
 
 pub use poste_core::store::discover::{CONFIG_FILE as FILE, LOCAL_CONFIG_FILE as LOCAL_FILE};
 
+pub use adopt::{look, open};
 pub use agents::{
     AGENT, AgentConfig, AnswerBy, Budget, BudgetTime, Input, Mode, Preset, Quiet, RUN_TEMPLATES, Runners, TEAM,
     TeamConfig, micros, schedule,
@@ -40,7 +41,6 @@ pub use disk::read_config;
 pub use edit::{Change, KeyPath, NewAgent};
 pub use gates::GATE;
 pub use keys::{KEYS, Key, MACHINE_SECTIONS, ON_END, SCHEMA, TYPES, Value, ValueKind, length_text};
-pub use mark::TrustMark;
 pub use office::{
     OnRules, config, config_path, gate_schema_problems, gates, local_config, on_rules, payload_schemas, runners,
     wake_config,
@@ -48,8 +48,8 @@ pub use office::{
 pub use on::{EmailConfig, HandlerConfig, Matches, ON, ON_TEMPLATES, OnRule, SecretPlace, Tls, text_pattern};
 pub use read::{Given, Problem, check_local, read_local};
 pub use rules::{propose, rules, submit};
-pub use settings::{Standing, add_agent, change_config, standing, sync_policy};
-pub use trust::{Trust, TrustView, is_trusted, revoke_trust, trust, trust_config};
+pub use settings::{Standing, Written, add_agent, change_config, standing, sync_policy};
+pub use trust::{Candidate, Reviewed, Trust};
 pub use view::{PolicyView, Setting, Source, settings};
 pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
@@ -114,36 +114,71 @@ impl ConfigFile {
 }
 
 /// An entry of a configuration file that would run a command.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Command {
     /// Key that sets the command.
     pub key: String,
     pub line: usize,
     pub command: String,
+    /// Variables that are passed to it besides the usual ones.
+    pub environment: Vec<String>,
+    /// The folder it runs in, if the entry names one.
+    pub folder: Option<String>,
+    /// Text that precedes the first message of an agent.
+    pub prompt: Option<String>,
+    /// Its first word. If that is a program in the project, a copy of it is trusted and runs.
+    #[serde(skip)]
+    pub program: Option<String>,
 }
 
-/// Every entry of a file that would run a command.
+/// Every entry of a file that would run a command, or decide something without a person.
 pub fn commands(file: &ConfigFile) -> Vec<Command> {
     let of_wake = file.wake.command.iter().map(|command| Command {
         key: format!("{WAKE}.command"),
         line: command.line,
         command: Program::Words(command.words.clone()).text(),
+        program: command.words.first().cloned(),
+        ..Command::default()
+    });
+    let of_hosts = (!file.wake.hosts.is_empty()).then(|| Command {
+        key: format!("{WAKE}.hosts"),
+        command: format!("requests to {}", file.wake.hosts.join(", ")),
+        ..Command::default()
+    });
+    let of_types = file.policy.types.iter().filter(|kind| kind.default_approve).map(|kind| {
+        let key = format!("{TYPES}.{}.default_approve", kind.name);
+        let line = file.given.get(&key).map_or(0, |given| given.line);
+        Command { key, line, command: "an approval when no one answers in time".to_owned(), ..Command::default() }
     });
     let of_agents = file.agents.iter().map(|(name, agent)| Command {
         key: format!("{AGENT}.{name}"),
         line: agent.line,
         command: agent.shown(),
+        environment: agent.environment.clone(),
+        folder: agent.folder.clone(),
+        prompt: agent.prompt.clone(),
+        program: agent.run.as_ref().and_then(|words| words.first().cloned()),
     });
     let of_rules = file.on.iter().filter_map(|rule| {
         let command = rule.handler.trusted_action()?;
-        Some(Command { key: format!("{ON}.{}.handler", rule.name), line: rule.line, command })
+        let program = match &rule.handler {
+            HandlerConfig::Exec { words } => words.first().cloned(),
+            _ => None,
+        };
+        let key = format!("{ON}.{}.handler", rule.name);
+        Some(Command { key, line: rule.line, command, program, ..Command::default() })
     });
     let of_gates = file.gates.iter().filter_map(|gate| {
         let program = gate.program.as_ref()?;
         let key = format!("{GATE}.{}.{}", gate.name, program.key());
-        Some(Command { key, line: gate.line, command: program.text() })
+        let first = match program {
+            Program::Words(words) => words.first().cloned(),
+            Program::Shell(_) => None,
+        };
+        Some(Command { key, line: gate.line, command: program.text(), program: first, ..Command::default() })
     });
-    let mut all: Vec<Command> = of_gates.chain(of_wake).chain(of_agents).chain(of_rules).collect();
+    let mut all: Vec<Command> =
+        of_gates.chain(of_wake).chain(of_hosts).chain(of_agents).chain(of_rules).chain(of_types).collect();
     all.sort_by_key(|command| command.line);
     all
 }

@@ -3,29 +3,30 @@
 
 use std::path::{Path, PathBuf};
 
-use poste_core::gates::{Gate, Gates, Source};
+use poste_core::gates::{Gate, Gates, Program, Source};
 use poste_core::payload::PayloadSchemas;
 use poste_core::text::TypeName;
 use poste_core::vocabulary::{AgentKind, built_in};
 use poste_core::{Error, Office, limits, views};
 
 use crate::read::{Problem, read_local, unknown_type};
+use crate::trust::{Candidate, Reviews, Trust, file_name};
 use crate::{
-    ConfigFile, FILE, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, commands, is_trusted, mark, read_config,
+    ConfigFile, FILE, HandlerConfig, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, commands, read_config,
 };
 
 /// Every rule of an office, from one reading of its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OnRules {
     pub rules: Vec<OnRule>,
-    /// Whether a person here trusts the exact text of `poste.toml` that the rules were read from.
-    pub trusted: bool,
+    /// The files of which a person here trusts the exact text that the rules were read from.
+    pub trusted: Vec<Source>,
 }
 
 impl OnRules {
     /// Whether the rule needs no trust or comes from a trusted file.
     pub fn may_run(&self, rule: &OnRule) -> bool {
-        rule.source == Source::Machine || self.trusted || rule.handler.trusted_action().is_none()
+        rule.handler.trusted_action().is_none() || self.trusted.contains(&rule.source)
     }
 }
 
@@ -39,7 +40,7 @@ pub fn config(office: &Office) -> Result<Option<ConfigFile>, Error> {
     Ok(shared_file(office.store().path())?.map(|(_, file)| file))
 }
 
-/// Like [`config`], with the text it was read from: trust is checked for that text, as the file may have changed since.
+/// Like [`config`], with the text it was read from.
 pub(crate) fn shared_file(folder: Option<&Path>) -> Result<Option<(String, ConfigFile)>, Error> {
     let Some(path) = folder.map(|folder| folder.with_file_name(FILE)) else { return Ok(None) };
     let Some(text) = read_config(&path)? else { return Ok(None) };
@@ -49,21 +50,63 @@ pub(crate) fn shared_file(folder: Option<&Path>) -> Result<Option<(String, Confi
 
 /// This machine's own file.
 pub fn local_config(office: &Office) -> Result<LocalFile, Error> {
-    office.store().path().map_or_else(|| Ok(LocalFile::default()), local_file)
+    Ok(local_file(office.store().path())?.map(|(_, file)| file).unwrap_or_default())
 }
 
 /// The contents of this machine's own file; an error if it cannot be used.
-pub(crate) fn local_file(folder: &Path) -> Result<LocalFile, Error> {
-    let path = folder.join(LOCAL_FILE);
-    let Some(text) = read_config(&path)? else { return Ok(LocalFile::default()) };
+pub(crate) fn local_file(folder: Option<&Path>) -> Result<Option<(String, LocalFile)>, Error> {
+    let Some(path) = folder.map(|folder| folder.join(LOCAL_FILE)) else { return Ok(None) };
+    let Some(text) = read_config(&path)? else { return Ok(None) };
     let (file, problems) = read_local(&text);
-    if let Some(problem) = problems.first() {
-        return Err(Error::Config { path, message: problem.to_string() });
+    match problems.first() {
+        Some(problem) => Err(Error::Config { path, message: problem.to_string() }),
+        None => Ok(Some((text, file))),
     }
-    // The same rule for everything it runs. This must be an error: a gate that is left out would let everything pass.
-    match (!commands(&file).is_empty()).then(|| mark::why_not_own(&path)).transpose()?.flatten() {
-        Some(message) => Err(Error::Config { path, message }),
-        None => Ok(file),
+}
+
+/// A configuration file, and whether its commands may run.
+#[derive(Debug, Default)]
+struct Ready {
+    file: ConfigFile,
+    trusted: bool,
+}
+
+/// Reads a configuration file. Trust is checked for the very text that was read, as the file may have changed since. A
+/// program in the project is replaced by the copy of it that was reviewed.
+fn ready(office: &Office, source: Source) -> Result<Ready, Error> {
+    let found = match source {
+        Source::Office => shared_file(office.store().path())?,
+        Source::Machine => local_file(office.store().path())?,
+    };
+    let Some((text, mut file)) = found else { return Ok(Ready::default()) };
+    let commands = commands(&file);
+    if commands.is_empty() {
+        return Ok(Ready { file, trusted: false });
+    }
+    let reviews = Reviews::of(office)?;
+    let Trust::Trusted(reviewed) = reviews.trust(&Candidate { file: file_name(source), text, commands })? else {
+        return Ok(Ready { file, trusted: false });
+    };
+    each_command(&mut file, |words| reviews.pin(&reviewed, words));
+    file.agents.values_mut().for_each(|agent| agent.trusted = true);
+    Ok(Ready { file, trusted: true })
+}
+
+/// The words of each command that starts a program directly.
+fn each_command(file: &mut ConfigFile, mut visit: impl FnMut(&mut [String])) {
+    if let Some(command) = &mut file.wake.command {
+        visit(&mut command.words);
+    }
+    file.agents.values_mut().filter_map(|agent| agent.run.as_mut()).for_each(|words| visit(words));
+    for gate in &mut file.gates {
+        if let Some(Program::Words(words)) = &mut gate.program {
+            visit(words);
+        }
+    }
+    for rule in &mut file.on {
+        if let HandlerConfig::Exec { words } = &mut rule.handler {
+            visit(words);
+        }
     }
 }
 
@@ -85,12 +128,10 @@ pub(crate) fn schemas_of(office: &Office, file: Option<ConfigFile>) -> Result<Pa
 
 /// Every gate of `poste.toml` and `.poste/local.toml`.
 pub fn gates(office: &Office) -> Result<Gates, Error> {
-    let mut found = Gates::default();
-    if let Some((text, file)) = shared_file(office.store().path())? {
-        found.gates = file.gates;
-        found.trusted = found.gates.iter().any(|gate| gate.program.is_some()) && is_trusted(office, &text)?;
-    }
-    for gate in local_config(office)?.gates {
+    let shared = ready(office, Source::Office)?;
+    let own = ready(office, Source::Machine)?;
+    let mut found = Gates { gates: shared.file.gates, trusted: trusted([shared.trusted, own.trusted]) };
+    for gate in own.file.gates {
         let is_taken = found.gates.iter().any(|other| other.name == gate.name);
         check_own(office, &format!("gate {}", gate.name), gate.line, gate.kind.as_slice(), is_taken)?;
         // The results of all gates go into one record, whose list is bounded.
@@ -101,6 +142,12 @@ pub fn gates(office: &Office) -> Result<Gates, Error> {
         found.gates.push(gate);
     }
     Ok(found)
+}
+
+/// The files that are trusted, of the shared one and this machine's own.
+fn trusted(are_trusted: [bool; 2]) -> Vec<Source> {
+    let both = [Source::Office, Source::Machine].into_iter().zip(are_trusted);
+    both.filter_map(|(source, is_trusted)| is_trusted.then_some(source)).collect()
 }
 
 /// Checks an entry that this machine's own file adds to `poste.toml`: its name must be unique and its types must exist.
@@ -125,12 +172,10 @@ pub fn gate_schema_problems(config: &Path, gates: &[Gate]) -> Vec<Problem> {
 
 /// The `[[on]]` rules of `poste.toml` and `.poste/local.toml`: which mail sends a notification.
 pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
-    let mut found = OnRules::default();
-    if let Some((text, file)) = shared_file(office.store().path())? {
-        found.rules = file.on;
-        found.trusted = !found.rules.is_empty() && is_trusted(office, &text)?;
-    }
-    for rule in local_config(office)?.on {
+    let shared = ready(office, Source::Office)?;
+    let own = ready(office, Source::Machine)?;
+    let mut found = OnRules { rules: shared.file.on, trusted: trusted([shared.trusted, own.trusted]) };
+    for rule in own.file.on {
         let is_taken = found.rules.iter().any(|other| other.name == rule.name);
         check_own(office, &format!("on {}", rule.name), rule.line, &rule.matches.types, is_taken)?;
         found.rules.push(rule);
@@ -138,31 +183,28 @@ pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
     Ok(found)
 }
 
-/// How agents are woken: by this machine's own command, else by that of `poste.toml` if a person trusts it.
+/// How agents are woken: by this machine's own command, else by that of `poste.toml`, if a person trusts it.
 pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
-    let mut found = local_config(office)?.wake;
-    if found.command.is_some() && found.per_minute.is_some() {
-        return Ok(found);
-    }
-    if let Some((text, file)) = shared_file(office.store().path())? {
-        found.per_minute = found.per_minute.or(file.wake.per_minute);
-        if let Some(command) = file.wake.command.filter(|_| found.command.is_none()) {
-            found.command = is_trusted(office, &text)?.then_some(command);
-            found.untrusted = found.command.is_none();
-        }
-    }
-    Ok(found)
+    let own = ready(office, Source::Machine)?;
+    let shared = match own.file.wake.command.is_some() && own.file.wake.per_minute.is_some() {
+        true => None,
+        false => Some(ready(office, Source::Office)?),
+    };
+    let hosts = if own.trusted { own.file.wake.hosts } else { Vec::new() };
+    let per_minute = own.file.wake.per_minute.or(shared.as_ref().and_then(|shared| shared.file.wake.per_minute));
+    let (command, is_trusted) = match (own.file.wake.command, shared) {
+        (Some(command), _) => (Some(command), own.trusted),
+        (None, Some(shared)) => (shared.file.wake.command, shared.trusted),
+        (None, None) => (None, false),
+    };
+    let untrusted = command.is_some() && !is_trusted;
+    Ok(WakeConfig { command: command.filter(|_| is_trusted), hosts, per_minute, untrusted })
 }
 
 /// How agents are run: from this machine's own file, else from `poste.toml`, whether or not a person trusts that.
 pub fn runners(office: &Office) -> Result<Runners, Error> {
-    let local = local_config(office)?;
-    let mut file = ConfigFile::default();
-    if let Some((text, shared)) = shared_file(office.store().path())? {
-        file = shared;
-        let trusted = is_trusted(office, &text)?;
-        file.agents.values_mut().for_each(|agent| agent.trusted = trusted);
-    }
+    let Ready { file: local, .. } = ready(office, Source::Machine)?;
+    let Ready { file, .. } = ready(office, Source::Office)?;
     let concurrency = file.machine_value(&local, "dispatch", "concurrency").and_then(|value| value.count());
     let concurrency = concurrency.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX));
     let mut agents = file.agents;

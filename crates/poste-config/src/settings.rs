@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use poste_core::gates::Source;
 use poste_core::log::{Author, Intent, Policy, Via};
 use poste_core::office::Rules;
 use poste_core::payload::PayloadSchemas;
@@ -13,6 +14,7 @@ use poste_core::{Error, Office};
 
 use crate::disk::{read_config, replace_config};
 use crate::office::{config, config_path, schemas_of};
+use crate::trust::{is_reviewed, renew};
 use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Problem, SCHEMA, Value, edit};
 
 /// How the rules of this machine's file relate to those in force.
@@ -103,23 +105,43 @@ fn propose_policy(office: &mut Office, policy: Policy) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds an agent to this machine's own file, `.poste/local.toml`. Returns whether it was missing.
-pub fn add_agent(office: &Office, agent: &NewAgent) -> Result<bool, Error> {
+/// A file that Poste itself changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// False if it said the same before.
+    pub changed: bool,
+    /// Whether its commands may run.
+    pub trusted: bool,
+}
+
+/// Adds an agent to this machine's own file, `.poste/local.toml`. `by` is the person who wants that: for anybody else
+/// the file has to be reviewed before the agent can run.
+pub fn add_agent(office: &Office, agent: &NewAgent, by: Option<String>) -> Result<Written, Error> {
     let path = office.path()?.join(LOCAL_FILE);
     let _guard = office.lock()?;
+    let was_trusted = is_reviewed(office, Source::Machine)?;
     let old = read_config(&path)?;
     let new = edit::add_agent(old.as_deref().unwrap_or_default(), agent).map_err(|found| unsound(&path, &found))?;
-    let Some(new) = new else { return Ok(false) };
+    let Some(new) = new else { return Ok(Written { changed: false, trusted: was_trusted }) };
     replace_config(&path, old.as_deref(), &new)?;
-    Ok(true)
+    Ok(Written { changed: true, trusted: renew(office, Source::Machine, was_trusted, by)? })
 }
 
 /// Sets or unsets one key of this machine's `poste.toml`. The file is only written if the result is valid. The change
 /// takes effect like any other, with the next [`sync_policy`].
-pub fn change_config(office: &Office, key: &KeyPath, value: Option<&Value>) -> Result<Change, Error> {
+///
+/// `by` is the person who wants that: a file that was trusted then stays trusted.
+pub fn change_config(
+    office: &Office,
+    key: &KeyPath,
+    value: Option<&Value>,
+    by: Option<String>,
+) -> Result<(Change, Written), Error> {
     let path = config_path(office)?;
     // Of two concurrent changes one would be lost, so they take the lock of every writer.
     let _guard = office.lock()?;
+    // A file that cannot be read is not trusted, and this may be what corrects it.
+    let was_trusted = is_reviewed(office, Source::Office).unwrap_or(false);
     let old = read_config(&path)?;
     let change =
         edit::change(old.as_deref().unwrap_or_default(), key, value).map_err(|found| unsound(&path, &found))?;
@@ -131,10 +153,12 @@ pub fn change_config(office: &Office, key: &KeyPath, value: Option<&Value>) -> R
             return Err(Error::Config { path, message });
         }
     }
-    if old.as_deref().unwrap_or_default() != change.text {
-        replace_config(&path, old.as_deref(), &change.text)?;
+    if old.as_deref().unwrap_or_default() == change.text {
+        return Ok((change, Written { changed: false, trusted: was_trusted }));
     }
-    Ok(change)
+    replace_config(&path, old.as_deref(), &change.text)?;
+    let trusted = renew(office, Source::Office, was_trusted, by)?;
+    Ok((change, Written { changed: true, trusted }))
 }
 
 fn unsound(path: &Path, problems: &[Problem]) -> Error {

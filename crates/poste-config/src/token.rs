@@ -8,11 +8,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use poste_core::store::sync_folder;
+use poste_core::store::{state, sync_folder};
 use poste_core::{Error, Timestamp};
 use serde::{Deserialize, Serialize};
-
-use crate::state::state_folder;
 
 /// The variable with the path of a token's file. What Poste starts never gets it.
 pub const VARIABLE: &str = "POSTE_TOKEN_FILE";
@@ -95,7 +93,9 @@ pub fn check(path: &Path) -> Result<(), Error> {
 }
 
 fn folder() -> Result<PathBuf, Error> {
-    Ok(state_folder()?.join("tokens"))
+    let missing =
+        || Error::Config { path: "tokens".into(), message: "this user has no home folder to keep them in".to_owned() };
+    Ok(state::folder().ok_or_else(missing)?.join("tokens"))
 }
 
 fn file_of(folder: &Path, id: &str) -> PathBuf {

@@ -25,7 +25,7 @@ pub struct WakeConfig {
     pub hosts: Vec<String>,
     /// How often an agent is woken per minute for mail that no person sent.
     pub per_minute: Option<u32>,
-    /// There is a command in `poste.toml` that is not trusted, so it is not run.
+    /// There is a command in a file that is not trusted, so it is not run.
     pub untrusted: bool,
 }
 

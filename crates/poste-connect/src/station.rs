@@ -26,8 +26,6 @@ pub struct Station {
     /// The agent and session of this process, from its environment or command line.
     pub own: Identity,
     pub via: Via,
-    /// What proves that a person gave this command.
-    pub proof: Proof,
     /// The name shown to processes that wait for the write lock.
     pub program: String,
     pub lock_timeout: Duration,
@@ -35,6 +33,8 @@ pub struct Station {
     pub clock: Arc<dyn Clock>,
     pub host: Arc<Host>,
     pub command_line: CommandLine,
+    /// Where this user keeps what belongs to no office.
+    pub state: Option<PathBuf>,
 }
 
 impl fmt::Debug for Station {
@@ -60,13 +60,14 @@ impl Station {
             schema: self.schema,
             program: format!("poste {}", self.program),
             lock_timeout: self.lock_timeout,
+            state: self.state.clone(),
             ..Options::default()
         };
         Place { path, clock: Arc::clone(&self.clock), options }
     }
 
     pub fn open(&self) -> Result<Opened> {
-        let office = self.place()?.open()?;
+        let office = poste_config::open(&self.place()?)?;
         let caller = self.caller(&office);
         Ok(Opened { office, caller, host: Arc::clone(&self.host) })
     }
@@ -74,7 +75,7 @@ impl Station {
     /// The agent and session of this process, and the files it may touch.
     pub fn caller(&self, office: &Office) -> Caller {
         let Identity { agent, session } = self.own.clone();
-        Caller { actor: agent, session, via: self.via, proof: self.proof, files: files_beside(office, self.via) }
+        Caller { actor: agent, session, via: self.via, proof: Proof::None, files: files_beside(office, self.via) }
     }
 
     /// Renders a note for a person at a shell.

@@ -24,6 +24,8 @@ pub enum Error {
         Foreign::path(path)
     )]
     Emptied { path: PathBuf, sign: String },
+    #[error("the office at {} is not adopted: {why}", Foreign::path(path))]
+    NotAdopted { path: PathBuf, why: &'static str, office: Option<String> },
     #[error(
         "{} is on a {kind} file system, where SQLite's locks and shared memory cannot be trusted",
         Foreign::path(path)

@@ -5,7 +5,8 @@ use std::ffi::{OsStr, OsString};
 
 /// The variables that every command gets, if they are set. A trailing `*` matches any ending. The list has no tokens,
 /// no keys and none of Poste's own variables: if a command needs one of those, it is set by name and value.
-pub const ALLOWED: &[&str] = &["PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "SHELL", "TERM"];
+pub const ALLOWED: &[&str] =
+    &["PATH", "HOME", "XDG_STATE_HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "SHELL", "TERM"];
 
 /// What no command gets, whoever names it: with a person's token it could speak as that person.
 const NEVER: &str = "POSTE_TOKEN_FILE";

@@ -32,3 +32,4 @@ pub mod rng;
 pub mod seeds;
 pub mod signals;
 pub mod sim;
+pub mod state;

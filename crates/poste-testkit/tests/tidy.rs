@@ -224,3 +224,18 @@ fn the_search_finds_what_it_is_for() {
     );
     assert_eq!(off, [(2, "fn b() {}".to_owned())]);
 }
+
+/// An office that its user has not adopted must not be opened, so every surface asks first.
+#[test]
+fn surfaces_open_offices_in_one_place() {
+    for name in ["poste", "poste-connect", "poste-dispatch", "poste-verbs"] {
+        for (path, text) in sources_below(&sources_of(name)) {
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (number, line) in (1..).zip(product.lines()) {
+                let opens = [".open()", ".create()"].iter().any(|call| line.contains(call));
+                let is_one = opens && line.to_lowercase().contains("place");
+                assert!(!is_one, "{}:{number}: use poste_config::open, or poste_config::adopt::create", path.display());
+            }
+        }
+    }
+}

@@ -28,6 +28,7 @@ impl Desk {
             .current_dir(self.folder.path())
             .env_clear()
             .env("HOME", self.folder.path().join("home"))
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("POSTE_NEXT_LETS_IN", lets_in)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

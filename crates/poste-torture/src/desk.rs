@@ -133,10 +133,15 @@ impl Desk {
     }
 
     pub(crate) fn prepare(&self, command: &mut Command, program: &Program) {
+        // The harness copies offices, and makes some without the program.
+        if self.office().is_dir() {
+            poste_testkit::state::adopt(&self.office());
+        }
         command
             .current_dir(&self.folder)
             .env_clear()
             .env("HOME", self.folder.join("home"))
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(program.env.iter().map(|(key, value)| (*key, value.as_str())))
             .stdin(Stdio::null())

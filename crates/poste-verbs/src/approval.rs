@@ -1,8 +1,9 @@
 //! Shows an approval and its decision. A surface that waits for the decision asks again.
 
-use poste_config::Trust;
+use poste_config::trust;
 use poste_core::Office;
 use poste_core::fold::{self, Code};
+use poste_core::gates::Source;
 use poste_core::log::MessageNo;
 use poste_core::text::{TypeName, Word};
 use poste_core::views::{self, ApprovalView};
@@ -35,7 +36,7 @@ impl Verb for Input {
 pub(crate) fn check_default(office: &Office, kind: &TypeName, choices: &[Word], default: Option<&Word>) -> Result {
     let Some(default) = default.filter(|default| fold::approves(choices, default)) else { return Ok(()) };
     let is_allowed = office.store().tables()?.type_defaults(kind)?.is_some_and(|defaults| defaults.default_approve);
-    if is_allowed && matches!(poste_config::trust(office)?.trust, Trust::Trusted(_)) {
+    if is_allowed && trust::is_trusted(office, Source::Office)? {
         return Ok(());
     }
     let message = format!("{default} approves, so it cannot be the default of a {kind}");

@@ -152,7 +152,7 @@ fn check_trust(desk: &Desk<'_>, gates: &Gates, number: Option<MessageNo>, types:
         }
         None => ("nothing was claimed".to_owned(), gates.untrusted(&gates.of_all(types))),
     };
-    if blocked.is_empty() { Ok(()) } else { Err(gates::untrusted(&what, &blocked)) }
+    if blocked.is_empty() { Ok(()) } else { Err(gates::untrusted(desk.office, &what, &blocked)) }
 }
 
 /// The error for a claim of which no message passed its gates.
@@ -162,7 +162,7 @@ pub fn nothing_left(desk: &Desk<'_>, answer: &Answer) -> Result<Error> {
             let gates = poste_config::gates(desk.office)?;
             let message = views::message(desk.office.store(), *number)?;
             let blocked = message.map(|message| gates.untrusted(&gates.of_message(&message))).unwrap_or_default();
-            gates::untrusted(&format!("message {number} was claimed and released again"), &blocked)
+            gates::untrusted(desk.office, &format!("message {number} was claimed and released again"), &blocked)
         }
         None => {
             let numbers: Vec<String> = answer.returned.iter().map(|report| report.number.to_string()).collect();

@@ -57,6 +57,9 @@ pub fn doctor(
     progress: &mut dyn FnMut(Progress),
     carry_out: &mut dyn FnMut(&mut Office),
 ) -> Result<Answered<Answer>> {
+    if input.fix {
+        poste_config::adopt::check(place)?;
+    }
     let mut look = || {
         let mut report = examine(place, input.request(), progress)?;
         report.add(poste_config::doctor::examine(place));

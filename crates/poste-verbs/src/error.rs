@@ -31,6 +31,8 @@ pub enum Kind {
     Denied,
     /// No one decided a question in time, so its default applies.
     Defaulted,
+    /// No person of this user has adopted the office.
+    NotAdopted,
 }
 
 impl Kind {
@@ -48,6 +50,7 @@ impl Kind {
         Self::Unhealthy,
         Self::Denied,
         Self::Defaulted,
+        Self::NotAdopted,
     ];
 
     pub fn word(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Kind {
             Self::Unhealthy => "unhealthy",
             Self::Denied => "denied",
             Self::Defaulted => "defaulted",
+            Self::NotAdopted => "not_adopted",
         }
     }
 }
@@ -97,6 +101,7 @@ fn code_of(error: &poste_core::Error) -> Option<&'static str> {
         poste_core::Error::Artifact { fault: FileFault::Missing, .. } => Some(MISSING_FILE),
         poste_core::Error::Artifact { fault: FileFault::Empty, .. } => Some(EMPTY_FILE),
         poste_core::Error::Unsafe { .. } => Some("unsafe_office"),
+        poste_core::Error::NotAdopted { .. } => Some(NOT_ADOPTED),
         _ => None,
     }
 }
@@ -283,6 +288,9 @@ impl From<poste_core::Error> for Error {
     }
 }
 
+/// The code of an error: a person of this user has to adopt the office first.
+pub const NOT_ADOPTED: &str = "not_adopted";
+
 fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
     use poste_core::Error as Core;
     let text = |text: &str| Some(Note::from(text));
@@ -295,6 +303,12 @@ fn kind_and_hint(error: &poste_core::Error) -> (Kind, Option<Note>) {
                 note!("go back to a snapshot: " [restore, snapshot = "SNAPSHOT", replace = true] "; examine it: " [doctor]),
             ),
         ),
+        Core::NotAdopted { office: Some(office), .. } => {
+            (Kind::NotAdopted, Some(note!("if you know where it comes from, adopt it: " [adopt, id = office])))
+        }
+        Core::NotAdopted { office: None, .. } => {
+            (Kind::NotAdopted, Some(note!("look at it, and adopt it if you know where it comes from: "[adopt])))
+        }
         Core::NotAnOffice(_) => (Kind::Refused, None),
         Core::UnsafeFileSystem { .. } => {
             (Kind::Refused, Some(note!("keep the office on a local disk and name its folder: " @Office)))

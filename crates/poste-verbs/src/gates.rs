@@ -11,7 +11,7 @@ use poste_core::views::{self, MessageView};
 use poste_run::{End, Environment, Keep, Output, Stopped, Task, Watch};
 
 use crate::leases::Lease;
-use crate::{Caller, Desk, Error, Result};
+use crate::{Caller, Desk, Error, Result, trust};
 
 /// How much output of a command is kept.
 const KEEP: Keep = Keep { head: 2 * 1024, tail: 6 * 1024 };
@@ -35,7 +35,7 @@ pub fn refusal(office: &Office, numbers: &[MessageNo]) -> Result<Option<Error>, 
         let Some(message) = views::message(office.store(), *number)? else { continue };
         let blocked = gates.untrusted(&gates.of_message(&message));
         if !blocked.is_empty() {
-            return Ok(Some(untrusted(&format!("message {number} was not claimed"), &blocked)));
+            return Ok(Some(untrusted(office, &format!("message {number} was not claimed"), &blocked)));
         }
     }
     Ok(None)
@@ -267,15 +267,8 @@ fn environment(caller: &Caller, scene: &Scene<'_>) -> Environment {
     environment
 }
 
-/// The gates' commands come with the repository and are not trusted on this machine.
-pub fn untrusted(what: &str, gates: &[&Gate]) -> Error {
+/// The gates run commands of files that are not trusted on this machine.
+pub fn untrusted(office: &Office, what: &str, gates: &[&Gate]) -> Error {
     let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
-    let message = format!(
-        "{what}: the gates ({}) run commands of {}, which is not trusted here",
-        names.join(", "),
-        poste_config::FILE
-    );
-    Error::refused(message)
-        .code("untrusted")
-        .hint(note!("review its commands, then trust it: " [trust, as = "NAME"] " (an agent of kind human)"))
+    trust::untrusted(office, &format!("{what}: the commands of its gates ({}) are not trusted here", names.join(", ")))
 }

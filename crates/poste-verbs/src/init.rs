@@ -26,8 +26,8 @@ pub struct Answer {
 
 /// Creates an office unless it exists.
 pub fn init(place: &Place, input: Input) -> Result<Answered<Answer>> {
-    let made = place.create()?;
-    place.open()?;
+    let made = poste_config::adopt::create(place)?;
+    poste_config::open(place)?;
     let office = place.path.display().to_string();
     let mut answered = Answered::new(Answer { office, made });
     if !made {

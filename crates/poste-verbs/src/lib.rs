@@ -21,6 +21,7 @@ pub mod note;
 pub mod ack;
 #[allow(clippy::disallowed_methods, reason = "actions start processes")]
 pub mod actions;
+pub mod adopt;
 pub mod agents;
 pub mod agree;
 pub mod agreement;

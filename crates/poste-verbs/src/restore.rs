@@ -40,7 +40,9 @@ pub struct Answer {
 }
 
 pub fn restore(place: &Place, input: &Input, progress: &mut dyn FnMut(Progress)) -> Result<Answered<Answer>> {
-    let restored = backup::restore(&input.snapshot, place, input.replace, progress);
+    let restored = poste_config::adopt::adopt_made(place, |finished| {
+        backup::restore(&input.snapshot, place, input.replace, progress, finished)
+    });
     let restored = restored.map_err(|error| match error {
         error @ poste_core::Error::Occupied(_) => {
             Error::from(error).hint(note!("to replace it and keep it next to the new one: " {replace = true}))

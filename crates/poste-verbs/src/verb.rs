@@ -153,6 +153,7 @@ fn call_json<V: Verb>(desk: &mut Desk<'_>, input: Value) -> Result<Answered<Valu
 /// Every verb, by name. A verb is one file and one line here; a test finds verbs without a command.
 pub static VERBS: &[Spec] = &[
     Spec::of::<crate::ack::Input>(),
+    Spec::of::<crate::adopt::Input>(),
     Spec::of::<crate::agents::Input>(),
     Spec::of::<crate::agree::Input>(),
     Spec::of::<crate::agreement::Input>(),

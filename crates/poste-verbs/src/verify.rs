@@ -40,7 +40,9 @@ impl Verb for Input {
         let blocked = all.untrusted(&own);
         let failure = match (report.passed, blocked.is_empty(), gated) {
             (true, ..) => None,
-            (_, false, _) => Some(gates::untrusted(&format!("message {number} cannot be verified"), &blocked)),
+            (_, false, _) => {
+                Some(gates::untrusted(desk.office, &format!("message {number} cannot be verified"), &blocked))
+            }
             (_, _, true) => {
                 Some(Error::refused(format!("message {number} does not pass its gates")).code("gate_failed"))
             }

@@ -210,6 +210,7 @@ commands! {
     Snapshot => snapshot,
     Restore => restore,
     Config => config,
+    Adopt => adopt,
     Trust => trust,
     Token => token,
     Setup => setup,

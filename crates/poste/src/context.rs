@@ -14,6 +14,7 @@ use poste_core::log::{MessageNo, Proof, Via};
 use poste_core::office::{Office, Place};
 use poste_core::store::clock::SystemClock;
 use poste_core::store::schema::Schema;
+use poste_core::store::state;
 use poste_core::store::tables::Agent;
 use poste_core::store::{Interest, LOCK_TIMEOUT_MS_DEFAULT};
 use poste_core::text::{Name, RecordId, Session};
@@ -23,7 +24,7 @@ use poste_verbs::answer::Stored;
 use poste_verbs::caller::Ids;
 use poste_verbs::desk::{self, no_speaker};
 use poste_verbs::session::Identity;
-use poste_verbs::{Answered, Caller, Desk, Host, Verb, person};
+use poste_verbs::{Access, Answered, Caller, Desk, Host, Verb, person};
 
 use crate::cli::{Global, duration};
 use crate::error::{CommandError, Kind};
@@ -99,7 +100,7 @@ impl Cx {
 
     /// Opens the office without settling or syncing it: a verb does that itself.
     pub(crate) fn office(&self) -> Result<Office> {
-        Ok(self.place()?.open()?)
+        Ok(poste_config::open(&self.place()?)?)
     }
 
     pub(crate) fn cwd(&self) -> Result<PathBuf> {
@@ -155,9 +156,18 @@ impl Cx {
         self.show(&mut office, answered.map(shown))
     }
 
-    /// Calls a verb on the office of this folder.
+    /// Calls a verb on the office of this folder. A person may also look at an office that is not adopted.
     pub(crate) fn call_verb_here<V: Verb>(&mut self, verb: V) -> Result<(Office, Answered<V::Answer>)> {
-        let mut office = self.office()?;
+        let place = self.place()?;
+        let mut office = match poste_config::open(&place) {
+            Err(poste_core::Error::NotAdopted { .. }) if V::ACCESS == Access::Reads && self.has_person() => {
+                poste_config::look(&place)?
+            }
+            opened => opened?,
+        };
+        if office.store().options().read_only {
+            self.warn_once("this office is not adopted, so nothing in it is used: poste adopt".to_owned());
+        }
         self.ui.now = office.now()?;
         let answered = self.call_verb(&mut office, verb)?;
         self.ui.now = office.now()?;
@@ -243,7 +253,7 @@ impl Cx {
 
     /// Marks what was just printed as shown. A failure is only a warning, as the text was printed anyway.
     pub(crate) fn confirm_printed(&self, office: &mut Office, marks: Vec<Mark>) {
-        if marks.is_empty() {
+        if marks.is_empty() || office.store().options().read_only {
             return;
         }
         if let Err(error) = self.with_desk(office, |desk| desk.confirm(marks)) {
@@ -326,6 +336,18 @@ impl Cx {
         };
         self.proof.set(Some(proof));
         Ok(proof)
+    }
+
+    /// Whether a person confirmed this command before it asked anything: with a token, for example.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        let is_given = || self.given_proof().ok().flatten().is_some_and(Proof::is_confirmed);
+        self.station.via == Via::Cli && (self.proof.get().is_some_and(Proof::is_confirmed) || is_given())
+    }
+
+    /// Whether there is a person to ask.
+    pub(crate) fn has_person(&self) -> bool {
+        let office = || self.office().ok();
+        self.is_confirmed() || (self.station.via == Via::Cli && Terminal::of_person(office().as_ref()).is_ok())
     }
 
     /// Like [`Self::confirm`], if the acting agent is a person. Agents need no proof for what they may do as agents.
@@ -486,13 +508,13 @@ pub(crate) fn station(global: &Global, command: &'static str, schema: Schema) ->
         office,
         own,
         via: via(command),
-        proof: Proof::None,
         program: command.to_owned(),
         lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
         schema,
         clock: switches::clock()?.unwrap_or_else(|| Arc::new(SystemClock)),
         host: Arc::new(host()),
         command_line: notes::part_text,
+        state: state::folder().map(ToOwned::to_owned),
     })
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn exit_code(kind: Kind) -> u8 {
         Kind::Unhealthy => 11,
         Kind::Denied => 12,
         Kind::Defaulted => 13,
+        Kind::NotAdopted => 14,
     }
 }
 

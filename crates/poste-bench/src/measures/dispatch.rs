@@ -163,6 +163,7 @@ fn waiting(path: &Path, agents: &[String], each: u64, program: &[&str; 3], concu
         ));
     }
     fs::write(path.join("local.toml"), config)?;
+    poste_testkit::state::trust(path);
     for nth in 0..each {
         let proposals: Vec<_> = agents
             .iter()

@@ -26,6 +26,7 @@ pub(crate) fn measure(bench: &Bench, folder: &Path, report: &mut Report) -> Resu
         endpoint.url()
     );
     std::fs::write(path.join("local.toml"), rules)?;
+    poste_testkit::state::trust(&path);
     let mut command = bench.poste(&path, WRITER, &["watch", "--json"]);
     let watcher = command.env("BENCH_SECRET", "secret of a benchmark").stdin(Stdio::null()).stdout(Stdio::null());
     let watching = Watching(watcher.stderr(Stdio::null()).spawn()?);

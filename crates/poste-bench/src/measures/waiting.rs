@@ -128,6 +128,7 @@ fn idle_dispatcher(bench: &Bench, folder: &Path, report: &mut Report) -> Result 
     fs::create_dir_all(path.parent().ok_or("an office stands in a folder")?)?;
     let mut office = create(&path, [READER, WRITER])?;
     fs::write(path.join("local.toml"), format!("[agent.{READER}]\nrun = [\"true\"]\n"))?;
+    poste_testkit::state::trust(&path);
     let mut command = bench.poste(&path, WRITER, &["dispatch", "--json"]);
     let dispatcher = Ended(command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).spawn()?);
     until_listening(&path, 1)?;

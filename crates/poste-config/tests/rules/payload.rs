@@ -124,7 +124,8 @@ fn a_schema_is_a_small_regular_file_below_the_folder() {
         poste_config::sync_policy(&mut desk.office).expect("only messages of this type are refused");
         let proposal = with_payload(&mut desk, "alert", Some("{}"));
         let key: KeyPath = "types.alert.schema".parse().unwrap();
-        let change = poste_config::change_config(&desk.office, &key, Some(&ValueKind::Schema.parse(path).unwrap()));
+        let change =
+            poste_config::change_config(&desk.office, &key, Some(&ValueKind::Schema.parse(path).unwrap()), None);
         assert_eq!(change.is_ok(), is_fine, "{path}");
         match poste_config::propose(&mut desk.office, &proposal) {
             Ok(outcome) => assert!(is_fine && matches!(outcome.verdict, Verdict::Accepted(_)), "{path}"),

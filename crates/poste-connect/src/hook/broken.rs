@@ -13,6 +13,13 @@ use super::serve::Call;
 use super::{Moment, Reply, takes_context};
 
 pub(super) fn tell(call: &Call, error: &Error, hint: Option<&str>) {
+    // What somebody else made must not reach the model, not even by the name of a folder.
+    if error.kind == Kind::NotAdopted {
+        if call.moment == Moment::SessionStart {
+            call.print_for_people("poste: there is an office here that you have not adopted: poste adopt");
+        }
+        return;
+    }
     // Busy: the next hook tries again.
     let passes = error.kind == Kind::Busy || call.has_printed();
     if passes || !takes_context(call.program, call.moment) || !is_first_time(call) {

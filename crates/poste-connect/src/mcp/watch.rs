@@ -178,13 +178,13 @@ mod tests {
             office: Some(office.to_owned()),
             own: Identity::default(),
             via: Via::Mcp,
-            proof: poste_core::log::Proof::None,
             program: "mcp".to_owned(),
             lock_timeout: Duration::from_secs(10),
             schema: schema::CURRENT,
             clock: Arc::new(SystemClock),
             host: Arc::new(Host { ids: poste_verbs::caller::Ids::default(), program: None, run: None }),
             command_line: |part| format!("{part:?}"),
+            state: office.parent().map(|folder| folder.join("state/poste")),
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn a_watch_begins_without_a_look_at_the_office_and_misses_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let station = station(&folder.path().join(".poste"));
-        station.place().unwrap().create().unwrap();
+        poste_config::adopt::create(&station.place().unwrap()).unwrap();
         let connection = Connection::new(station, TEXTS);
         let register = |name: &str| {
             let own = Identity { agent: Some(name.parse().unwrap()), session: None };

@@ -29,11 +29,14 @@ pub struct Restored {
 ///
 /// With `replace`, the old office is kept beside the new one. Its write lock is held while the two are swapped, so all
 /// acknowledged records are in the kept office, and a process that has it open notices before its next write.
+///
+/// `finished` is called with the new folder before it is put in place.
 pub fn restore(
     snapshot: &Path,
     place: &Place,
     replace: bool,
     progress: &mut dyn FnMut(Progress),
+    finished: &mut dyn FnMut(&Path) -> Result<(), Error>,
 ) -> Result<Restored, Error> {
     let manifest = Manifest::read(snapshot)?;
     let (parent, name) = parent_and_name(&place.path)?;
@@ -47,6 +50,7 @@ pub fn restore(
     made.map_err(|error| Error::io(aside.path(), error))?;
     let migrated = make_office(snapshot, &manifest, &aside, place, progress)?;
 
+    finished(aside.path())?;
     let mut restored = Restored { manifest, kept: None, kept_position: None, migrated };
     match folder::entry(&place.path)? {
         None => aside.place(&place.path)?,

@@ -38,6 +38,9 @@ impl Rule for HandoffCreate {
                 return Err(refuse(Code::Malformed, why));
             }
         };
+        if recipient == Address::Agent(cx.actor.clone()) {
+            return Err(refuse(Code::NotAllowed, "you cannot hand over to yourself"));
+        }
         // Required whatever the office configures for the type: otherwise an ack would end the handoff.
         if self.mail.kind.as_str() != REQUEST || self.mail.wants_response != Some(true) || self.mail.ends.is_some() {
             return Err(refuse(Code::Malformed, format!("a handoff is a {REQUEST} that wants a response")));
@@ -126,6 +129,9 @@ impl Rule for HandoffAccept {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<AnswerPlan, Stop> {
         let (handoff, mail) = decide_answer(tables, cx, &self.mail, ACCEPTED)?;
+        if handoff.sender == cx.actor {
+            return Err(refuse(Code::NotAllowed, "you cannot accept your own handoff"));
+        }
         check_marks(&self.checked, handoff.checks)?;
         if self.verified.len() > handoff.verifies as usize || self.gates.len() > limits::GATES_MAX {
             return Err(refuse(Code::Malformed, "there are more results than commands"));

@@ -150,7 +150,7 @@ impl Looking<'_> {
         }
         let Some(program) = &gate.program else { return Ok(()) };
         if !may_run {
-            let found = Err(format!("not run: {} is not trusted here (poste trust)", discover::CONFIG_FILE));
+            let found = Err(format!("not run: {} is not trusted here (poste trust)", gate.source.file()));
             self.checks.push(CheckReport::new(program.key(), None, found));
         } else if program.is_for_each_artifact() {
             for artifact in sound {

@@ -54,9 +54,9 @@ pub enum Program {
 /// The file a gate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// `poste.toml`. It comes with a repository, so its commands need trust.
+    /// `poste.toml`, which comes with a repository.
     Office,
-    /// `.poste/local.toml`, which is local to this machine.
+    /// `.poste/local.toml`, which is local to this machine. An archive may bring it too.
     Machine,
 }
 
@@ -162,8 +162,8 @@ fn shown(word: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gates {
     pub gates: Vec<Gate>,
-    /// Whether the exact text of `poste.toml` that they were read from is trusted on this machine.
-    pub trusted: bool,
+    /// The files whose exact text, as it was read, is trusted on this machine.
+    pub trusted: Vec<Source>,
 }
 
 impl Gates {
@@ -185,7 +185,7 @@ impl Gates {
     }
 
     fn may_run(&self, gate: &Gate) -> bool {
-        gate.program.is_none() || gate.source == Source::Machine || self.trusted
+        gate.program.is_none() || self.trusted.contains(&gate.source)
     }
 
     /// The gates that every message of these types must pass. Without types: the gates of every message.

@@ -4,9 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{Uid, User};
-
 use super::artifact::Repository;
+use super::state;
 
 /// The folder name of an office.
 pub const FOLDER: &str = ".poste";
@@ -52,11 +51,10 @@ fn main_worktree(folder: &Path) -> Option<PathBuf> {
 /// Whether a folder is the root of the file system or this user's home. Such a folder is never a worktree: everything
 /// of this user is below it.
 pub fn is_home_or_root(folder: &Path) -> bool {
-    let of_user = || User::from_uid(Uid::effective()).ok().flatten().map(|user| user.dir);
     let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     let own = identity(folder);
     let is_home = |home: &dyn Fn() -> Option<PathBuf>| home().is_some_and(|home| identity(&home) == own);
-    folder.parent().is_none() || own.is_none() || is_home(&std::env::home_dir) || is_home(&of_user)
+    folder.parent().is_none() || own.is_none() || is_home(&std::env::home_dir) || is_home(&state::home)
 }
 
 /// The top of the worktree that contains a folder. Inside a submodule, it is that of the outer repository, whose office

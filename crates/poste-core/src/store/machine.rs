@@ -4,11 +4,10 @@
 //! created or restored, from an id of the machine itself, and from the database file. The office keeps its id for life,
 //! and every copy of the folder, on this machine or another, has a different one.
 
-use std::env;
 use std::fs::{self, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
@@ -37,9 +36,7 @@ pub(super) fn mark() -> &'static str {
 
 /// For systems without an id of their own: macOS, some containers.
 fn kept_by_user() -> Option<String> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    fingerprint(&state.join("poste")).ok()
+    fingerprint(super::state::folder()?).ok()
 }
 
 /// A random id in a folder, drawn by the first process that asks for it.

@@ -7,7 +7,6 @@
 //!   bell                      the newest record, written after each commit
 //!   waiters/                  a FIFO per waiter; its name says which commits wake it
 //!   live/                     how to reach the sessions of this machine, and what they were notified of
-//!   trust.json                the poste.toml that a person trusts to run commands on this machine
 //!   blobs/                    content over 64 KiB and attachments, named by BLAKE3
 //!   archive/                  finished conversations, one line per record
 //!   search.db  (-wal, -shm)   the search index, a cache that can be deleted at any time
@@ -38,6 +37,7 @@ pub mod run_folders;
 pub mod schema;
 pub mod search;
 pub mod session_pages;
+pub mod state;
 pub mod table_digest;
 pub mod tables;
 pub(crate) mod waiters;
@@ -47,7 +47,7 @@ use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -98,6 +98,10 @@ pub struct Options {
     /// How many bytes the WAL may hold behind a reader before writes are refused. It may always hold as many as the
     /// database does.
     pub wal_bytes_full: u64,
+    /// Where this user keeps what belongs to no office: [`state::folder`]. `None` if there is no such place.
+    pub state: Option<PathBuf>,
+    /// Write nothing, for an office that its user has not adopted.
+    pub read_only: bool,
 }
 
 impl Default for Options {
@@ -108,6 +112,8 @@ impl Default for Options {
             lock_timeout: Duration::from_millis(LOCK_TIMEOUT_MS_DEFAULT),
             machine_mark: machine::mark().to_owned(),
             wal_bytes_full: wal::WAL_BYTES_FULL_DEFAULT,
+            state: state::folder().map(Path::to_owned),
+            read_only: false,
         }
     }
 }
@@ -229,7 +235,7 @@ impl Store {
         room::check(path)?;
         // Without write permission the office can still be read. Any other error is reported as it is.
         let may_write = |name| folder.may_write(name).map_err(|error| Error::io(&path.join(name), error));
-        let read_only = !may_write(".")? || !may_write(DATABASE)?;
+        let read_only = options.read_only || !may_write(".")? || !may_write(DATABASE)?;
         let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let conn = connect(&folder, access)?;
         Ok(Self::new(conn, Some(Home::new(folder, identity)), options, read_only))
@@ -422,7 +428,7 @@ impl Store {
         self.options.schema.version()
     }
 
-    pub(crate) fn options(&self) -> &Options {
+    pub fn options(&self) -> &Options {
         &self.options
     }
 
@@ -472,6 +478,12 @@ impl Store {
     pub fn presence(&self, machine: &Label, process: Option<&SessionProcess>) -> Result<Presence, Error> {
         let is_own = *self.machine()? == *machine;
         Ok(if is_own { Presence::of(process) } else { Presence::Unknown })
+    }
+
+    /// The id that this office has kept since it was created, also as a copy.
+    pub fn office_id(&self) -> Result<String, Error> {
+        let id = schema::get_meta(&self.conn, schema::OFFICE)?;
+        id.ok_or_else(|| Error::Damaged("the office has no id".to_owned()))
     }
 
     /// The policy version that this machine's `poste.toml` is known to be based on.
@@ -645,8 +657,7 @@ fn check_own_folder(folder: &Folder) -> Result<(), Error> {
         | "waiters"
         | "watch"
         | "worktrees"
-        | discover::LOCAL_CONFIG_FILE
-        | "trust.json" => true,
+        | discover::LOCAL_CONFIG_FILE => true,
         name => [DATABASE, "search.", "before-schema-"].iter().any(|ours| name.starts_with(ours)),
     };
     let entries = folder.entries().map_err(failed)?;

@@ -50,7 +50,7 @@ fn place_at(desk: &Desk, path: PathBuf) -> Place {
 }
 
 fn restore_at(desk: &Desk, from: &Path, to: &Path, replace: bool) -> Result<Restored, Error> {
-    restore(from, &place_at(desk, to.to_owned()), replace, &mut |_| {})
+    restore(from, &place_at(desk, to.to_owned()), replace, &mut |_| {}, &mut |_| Ok(()))
 }
 
 /// Everything below a folder, by name and content.

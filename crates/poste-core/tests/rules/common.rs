@@ -107,8 +107,8 @@ impl Desk {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(FakeClock::new());
-        let place =
-            Place { path: folder.path().join(".poste"), clock: Arc::clone(&clock) as _, options: Options::default() };
+        let options = Options { state: Some(folder.path().join("state/poste")), ..Options::default() };
+        let place = Place { path: folder.path().join(".poste"), clock: Arc::clone(&clock) as _, options };
         assert!(place.create().expect("the office is made"));
         let office = place.open().expect("the office opens");
         Self { office, clock, place, folder, ids: 0, verified_at_the_end: true }

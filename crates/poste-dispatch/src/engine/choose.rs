@@ -302,7 +302,7 @@ fn stop(facts: &Facts, agent: &AgentFacts, mail: &[&Startable]) -> Option<Hold> 
     let name = &agent.name;
     if !agent.config.trusted {
         let text = format!(
-            "the command for {name} in poste.toml is not trusted on this machine ({}). Review it, then: poste trust",
+            "the command for {name} is not trusted on this machine ({}). Review it: poste trust",
             agent.config.shown()
         );
         return hold(HoldReason::Misconfigured, None, text);

@@ -600,7 +600,7 @@ impl<'l> Dispatcher<'l> {
         std::thread::spawn(move || {
             const PATIENCE: Duration = Duration::from_secs(1);
             // Without this thread the loop still makes periodic passes.
-            let Ok(mut office) = place.open() else { return };
+            let Ok(mut office) = poste_config::open(&place) else { return };
             let mut seen = head(office.store()).ok();
             while !shared.over.is_raised() {
                 let changed = office.wait_unless(&Interest::everything(), None, Stop::Raised(&shared.over), |office| {

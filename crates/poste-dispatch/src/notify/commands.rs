@@ -45,10 +45,10 @@ pub fn retry(
     patience: Duration,
     stop: &AtomicBool,
 ) -> Result<Vec<Retried>> {
-    let mut office = place.open()?;
+    let mut office = poste_config::open(place)?;
     poste_config::sync_policy(&mut office)?;
     let rules = poste_config::on_rules(&office)?;
-    let rule = runnable(&rules, name)?;
+    let rule = runnable(&office, &rules, name)?;
     let speaker = speaker(&mut office, carrier.caller.clone())?;
     carrier.carry_out(&mut office);
     for number in numbers {
@@ -110,9 +110,9 @@ pub fn retry(
 
 /// Sends a test by a rule. Nothing is recorded.
 pub fn test(place: &Place, name: &Label) -> Result<Answer> {
-    let office = place.open()?;
+    let office = poste_config::open(place)?;
     let rules = poste_config::on_rules(&office)?;
-    let rule = runnable(&rules, name)?;
+    let rule = runnable(&office, &rules, name)?;
     let now = office.wall();
     let message = MessageView {
         subject: format!("a test of rule {name}"),

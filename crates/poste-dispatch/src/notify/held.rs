@@ -166,7 +166,7 @@ enum SendResult {
 
 /// Handles a rule until nothing is left to send.
 pub(super) fn handle_rule(setting: &Setting, matcher: &Matcher, up_to: Option<Position>) -> Result<Seen, Error> {
-    let mut office = setting.place.open()?;
+    let mut office = poste_config::open(&setting.place)?;
     let rule = &matcher.rule;
     let Some(handling) = take(&mut office, setting, rule)? else { return Ok(Seen::Held) };
     let id = office_id(&office)?;

@@ -154,7 +154,7 @@ impl Watcher {
     pub fn start(options: WatchOptions) -> Result<Self, Error> {
         let stop = Interrupt::default();
         // Without rules nothing is written; the thread waits for the first ones.
-        let ready = match poste_config::on_rules(&options.place.open()?)?.rules.is_empty() {
+        let ready = match poste_config::on_rules(&poste_config::open(&options.place)?)?.rules.is_empty() {
             true => None,
             false => Some(set_up(&options, &stop)?),
         };
@@ -166,7 +166,7 @@ impl Watcher {
                 None => first_rules(&options, &is_stopped)?,
             };
             let Some((setting, mut rules)) = ready else { return Ok(()) };
-            let mut office = setting.place.open()?;
+            let mut office = poste_config::open(&setting.place)?;
             let ended = watch(&setting, &mut office, &mut rules, &options.only);
             if let Err(error) = &ended {
                 setting.problem(format!("rules are no longer handled here: {error}"));
@@ -208,7 +208,7 @@ impl Drop for Watcher {
 /// Starts the cursor of each new rule, so that it reports messages from now on.
 pub fn begin_rules(options: &WatchOptions) -> Result<(), Error> {
     let (setting, rules) = set_up(options, &Interrupt::default())?;
-    let mut office = setting.place.open()?;
+    let mut office = poste_config::open(&setting.place)?;
     rules.watched.values().try_for_each(|watched| begin_once(&setting, &mut office, &watched.matcher.rule))
 }
 
@@ -220,7 +220,7 @@ fn begin_once(setting: &Setting, office: &mut Office, rule: &OnRule) -> Result<(
 /// Sends what is due now, and returns. Skips rules that another watcher holds.
 pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
     let (setting, mut rules) = set_up(options, &Interrupt::default())?;
-    let mut office = setting.place.open()?;
+    let mut office = poste_config::open(&setting.place)?;
     // Messages sent from here on are left for the next time: a rule may have caused them.
     let up_to = office.head()?.position;
     for watched in rules.watched.values_mut() {
@@ -245,7 +245,7 @@ pub fn catch_up(options: &WatchOptions) -> Result<(), Error> {
 
 /// Waits for the first rules to be written. None: it was stopped before.
 fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setting, Rules)>, Error> {
-    let office = options.place.open()?;
+    let office = poste_config::open(&options.place)?;
     loop {
         stop.sleep(PERIOD);
         if stop.is_raised() {
@@ -261,7 +261,7 @@ fn first_rules(options: &WatchOptions, stop: &Interrupt) -> Result<Option<(Setti
 }
 
 fn set_up(options: &WatchOptions, stop: &Interrupt) -> Result<(Setting, Rules), Error> {
-    let mut office = options.place.open()?;
+    let mut office = poste_config::open(&options.place)?;
     poste_config::sync_policy(&mut office)?;
     let speaker = speaker::speaker(&mut office, options.speaker.clone())?;
     options.carrier.carry_out(&mut office);
@@ -341,7 +341,7 @@ impl Rules {
                 continue;
             }
             if !read.may_run(rule) {
-                let why = "poste.toml is not trusted here".to_owned();
+                let why = format!("{} is not trusted here", rule.source.file());
                 setting.say(rule, None, What::Untrusted, Some(why), 0);
                 continue;
             }

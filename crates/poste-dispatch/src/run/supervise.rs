@@ -78,7 +78,7 @@ pub enum RunError {
     Office(#[from] Error),
     #[error("no runner for {0}")]
     NotConfigured(Name),
-    #[error("the command for {0} in poste.toml is not trusted here")]
+    #[error("the command for {0} is not trusted here")]
     Untrusted(Name),
     #[error("{0}")]
     Refused(String),
@@ -151,7 +151,7 @@ fn patiently<T>(patience: Duration, mut step: impl FnMut() -> Result<T, Error>) 
 
 fn open(place: &Place) -> Result<Office, Error> {
     patiently(START_PATIENCE, || {
-        let mut office = place.open()?;
+        let mut office = poste_config::open(place)?;
         poste_config::sync_policy(&mut office)?;
         office.settle()?;
         Ok(office)
@@ -202,7 +202,7 @@ impl Supervisor<'_> {
         let mut again = false;
         patiently(patience, || {
             if std::mem::replace(&mut again, true) && self.office.store().check_identity().is_err() {
-                self.office = self.place.open()?;
+                self.office = poste_config::open(self.place)?;
             }
             let outcomes = poste_config::submit(&mut self.office, proposals)?;
             self.carrier.carry_out(&mut self.office);

@@ -36,7 +36,7 @@ pub enum StartedHow {
     Ready,
     /// It is only registered: it has no runner here.
     Registered,
-    /// Its command in `poste.toml` is not trusted here.
+    /// The file that says how it is run is not trusted here.
     Untrusted,
     Failed,
 }
@@ -149,7 +149,7 @@ impl Starts {
         };
         let (untrusted, failed) = (of(StartedHow::Untrusted), of(StartedHow::Failed));
         if !untrusted.is_empty() {
-            let message = format!("not started, because poste.toml is not trusted: {}", untrusted.join(", "));
+            let message = format!("not started, because what runs them is not trusted: {}", untrusted.join(", "));
             let hint = note!("review it, then trust it: "[trust]);
             return Some(poste_verbs::Error::refused(message).code("untrusted").hint(hint));
         }

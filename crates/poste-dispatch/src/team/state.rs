@@ -253,7 +253,7 @@ pub fn shown(facts: &Facts, now: Timestamp, patience_ms: i64) -> Shown {
     match (facts.mode, facts.hold.map(|hold| hold.why)) {
         (None, _) if facts.person => say(State::Idle, None, Some("a person".to_owned())),
         (None, _) => say(State::Stopped, None, Some("no runner here".to_owned())),
-        (Some(_), _) if !facts.trusted => say(State::Stopped, None, Some("poste.toml is not trusted".to_owned())),
+        (Some(_), _) if !facts.trusted => say(State::Stopped, None, Some("what runs it is not trusted".to_owned())),
         (Some(_), Some(HoldReason::Failing | HoldReason::Misconfigured)) => {
             say(State::Stuck, held.as_ref().map(|(since, _)| *since), held.map(|(_, why)| why))
         }

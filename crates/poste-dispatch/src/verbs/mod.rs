@@ -67,13 +67,12 @@ fn nothing_configured() -> Error {
     )
 }
 
-/// A note about agents that are not run because poste.toml is not trusted.
+/// A note about agents that are not run because their file is not trusted.
 pub fn untrusted(runners: &Runners) -> Option<Note> {
     let names = runners.agents.iter().filter(|(_, agent)| !agent.trusted).map(|(name, _)| name.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| {
-        note!("poste.toml is not trusted on this machine, so these agents cannot run: {names}; review it, then "[trust])
-    })
+    (!names.is_empty())
+        .then(|| note!("what runs these agents is not trusted on this machine: {names}; review it: "[trust]))
 }
 
 /// What is run for an agent on this machine.
@@ -96,10 +95,7 @@ pub fn prepare_request(office: &mut Office, agent: &Name, waits: bool, via: Via)
         }
         // The agent would not be started, so waiting is pointless; and one that is not registered cannot receive mail.
         Some(_) if waits || office.agent(agent)?.is_none() => {
-            let message = format!("poste.toml is not trusted on this machine, so {agent} is not run");
-            Err(Error::refused(message)
-                .code("untrusted")
-                .hint(note!("review it, then: "[trust]))
+            Err(poste_verbs::trust::untrusted(office, &format!("what runs {agent} is not trusted here"))
                 .hint(note!("to send without starting the agent: " [send, to = agent, subject = "SUBJECT"])))
         }
         Some(_) => Ok(Runs::Untrusted),

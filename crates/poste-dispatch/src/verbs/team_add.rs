@@ -4,7 +4,7 @@ use poste_config::{Mode, NewAgent, Preset};
 use poste_core::gates::Source;
 use poste_core::text::{Name, Word};
 use poste_core::vocabulary::AgentKind;
-use poste_verbs::{Access, Answered, Desk, Error, Result, Touch, Verb, note, register, unknown_agent};
+use poste_verbs::{Access, Answered, Desk, Error, Result, Touch, Verb, note, person, register, unknown_agent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,8 @@ impl Input {
             worktree: self.worktree,
             resume: self.preset.is_some_and(|preset| preset != Preset::Command) && self.mode != Some(Mode::Subagent),
         };
-        poste_config::add_agent(desk.office, &agent).map_err(|error| match error {
+        let by = person::decider(desk).ok();
+        let written = poste_config::add_agent(desk.office, &agent, by).map_err(|error| match error {
             poste_core::Error::Config { .. } if is_there => Error::conflict(error.to_string()).hint(note!(
                 "see how it is run: " [team list] "; edit it by hand, or start it: " [team up, names = name]
             )),
@@ -130,6 +131,10 @@ impl Input {
                 Error::usage(message).hint("nothing was written; see docs/runners.md")
             }
             other => other.into(),
-        })
+        })?;
+        if !written.trusted {
+            desk.warn(note!("{name} does not run until a person trusts what was written: "[trust]));
+        }
+        Ok(written.changed)
     }
 }

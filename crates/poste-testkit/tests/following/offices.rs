@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use poste_config::Trust;
+use poste_config::trust::{self, Trust};
 use poste_core::log::{Ack, Claim, Intent};
 use poste_core::office::Rules;
 use poste_core::office::Settled;
@@ -61,7 +61,7 @@ fn a_waiter_hears_of_what_was_published_elsewhere() {
 #[test]
 fn a_policy_of_one_machine_holds_on_all_and_trust_stays_where_it_was_given() {
     let (world, mut one, mut two) = World::with(&["ann"]);
-    let config = "[delivery]\nmax_attempts = 2\n";
+    let config = "[delivery]\nmax_attempts = 2\n[wake]\ncommand = ['notify']\n";
     for machine in ["one", "two"] {
         fs::write(world.path(machine).with_file_name("poste.toml"), config).unwrap();
     }
@@ -69,10 +69,10 @@ fn a_policy_of_one_machine_holds_on_all_and_trust_stays_where_it_was_given() {
     assert_eq!(two.settle().unwrap(), Settled::Yes); // as every surface does first
     poste_config::sync_policy(&mut two).unwrap();
     assert_eq!(two.store().tables().unwrap().policy().unwrap().settings.max_attempts, Some(2));
-    let seen = poste_config::trust(&one).unwrap().digest.unwrap();
-    poste_config::trust_config(&one, &seen, "ann".parse().unwrap()).unwrap();
-    assert!(matches!(poste_config::trust(&one).unwrap().trust, Trust::Trusted(_)));
-    assert_eq!(poste_config::trust(&two).unwrap().trust, Trust::Never);
+    let file = trust::candidates(&one).unwrap().pop().unwrap();
+    trust::set_trusted(&one, &file, "ann".to_owned()).unwrap();
+    assert!(trust::trust(&one, &file).unwrap().is_trusted());
+    assert_eq!(trust::trust(&two, &file).unwrap(), Trust::Never);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_snapshot_is_restored_and_follows_on() {
     backup::take(&one, &snapshot, &mut |_| {}).unwrap();
     accepted(world.send(&mut one, "ann", "bob", "after"));
     fs::create_dir(world.folder.path().join("restored")).unwrap();
-    backup::restore(&snapshot, &world.place("restored"), false, &mut |_| {}).unwrap();
+    backup::restore(&snapshot, &world.place("restored"), false, &mut |_| {}, &mut |_| Ok(())).unwrap();
     let mut restored = world.open("restored");
     assert_ne!(restored.machine().unwrap(), one.machine().unwrap());
     assert_eq!(office_id(&restored), office_id(&one));

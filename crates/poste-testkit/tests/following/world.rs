@@ -46,7 +46,8 @@ impl World {
 
     /// The office of a machine. Each machine has its own mark.
     pub fn place(&self, name: &str) -> Place {
-        let options = Options { machine_mark: format!("mark of {name}"), ..Options::default() };
+        let state = Some(self.folder.path().join("state/poste"));
+        let options = Options { machine_mark: format!("mark of {name}"), state, ..Options::default() };
         Place { path: self.path(name), clock: self.clock.clone(), options }
     }
 

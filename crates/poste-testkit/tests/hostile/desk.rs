@@ -153,6 +153,7 @@ impl Desk {
             .current_dir(self.folder.path())
             .env_clear()
             .env("HOME", self.folder.path().join("home"))
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("PATH", "/usr/bin:/bin")
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())

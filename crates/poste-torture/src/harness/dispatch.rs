@@ -57,6 +57,7 @@ fn everybody_dies(rig: &Rig, tally: &Tally) -> Result {
     write(&desk.folder.join("worker.sh"), WORKER)?;
     fs::create_dir_all(desk.folder.join("live")).map_err(|error| desk::told(&desk.folder, &error))?;
     write(&desk.office().join("local.toml"), &settings(&names, "worker.sh"))?;
+    poste_testkit::state::trust(&desk.office());
     write(&desk.folder.join("poste.toml"), "[delivery]\nmax_attempts = 100\nretry_delay = \"0s\"\nlease = \"30s\"\n")?;
     for name in names.iter().map(String::as_str).chain(["lead"]) {
         desk.must(&rig.sound.poste, &["register", name])?;
@@ -245,6 +246,7 @@ fn at_every_step(rig: &Rig, tally: &Tally) -> Result {
     }
     write(&desk.folder.join("step.sh"), STEP)?;
     write(&desk.office().join("local.toml"), &settings(&["worker".to_owned()], "step.sh"))?;
+    poste_testkit::state::trust(&desk.office());
     let folder = desk.office().join("workflows");
     fs::create_dir_all(&folder).map_err(|error| desk::told(&folder, &error))?;
     write(&folder.join("long.toml"), &workflow(steps))?;

@@ -87,6 +87,7 @@ fn supervised(rig: &Rig, tally: &Tally) -> Result {
     let settings = format!("[agent.b]\nrun = [\"/bin/sh\", \"-c\", \"{script}\"]\n");
     let own = desk.office().join("local.toml");
     fs::write(&own, settings).map_err(|error| told(&own, &error))?;
+    poste_testkit::state::trust(&desk.office());
     desk.must(&rig.sound.poste, &["send", "b", "How many?", "--type", "question", "--as", "a"])?;
     let mut supervisor = desk::start(&mut desk.command(&rig.tortured.poste, &["run-agent", "b", "1"]))?;
     let trial = Trial {

@@ -75,6 +75,7 @@ fn make_bases(rig: &Rig, folder: &Path) -> Result {
     let quiet = Desk::with_agents(folder.join("quiet"), poste, &["a", "b"])?;
     let local = quiet.office().join("local.toml");
     fs::write(&local, "[wake]\ncommand = [\"true\"]\n").map_err(|error| told(&local, &error))?;
+    poste_testkit::state::trust(&quiet.office());
     let running = quiet.copy_to(folder.join("running"))?;
     quiet.must(poste, &alert)?;
     feed(&running, poste, "session-start", &files)?;

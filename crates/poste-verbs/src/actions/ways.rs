@@ -50,7 +50,7 @@ pub fn plan(
         remote,
     });
     if config.untrusted {
-        plan.why_not.push_str("; the command in poste.toml runs once a person trusts it: poste trust");
+        plan.why_not.push_str("; its command runs once a person trusts the file: poste trust");
     }
     Ok(plan)
 }

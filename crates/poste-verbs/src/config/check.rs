@@ -106,7 +106,7 @@ impl Answer {
             return;
         }
         // Other problems of the office are not problems of these files.
-        let Ok(office) = place.open() else { return };
+        let Ok(office) = poste_config::open(place) else { return };
         if let Err(poste_core::Error::Config { path, message }) = poste_config::gates(&office) {
             let problem = Problem { line: None, column: None, message };
             self.problems.push(FileProblem { file: path.display().to_string(), problem });

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::say_standing;
-use crate::{Access, Answered, Desk, Error, Result, Verb};
+use crate::{Access, Answered, Desk, Error, Result, Verb, person};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +51,9 @@ impl Verb for Input {
             (_, None) => None,
         };
         let unwritten = |error| Error::from(error).hint("nothing was written");
-        let change = poste_config::change_config(desk.office, &key, value.as_ref()).map_err(unwritten)?;
+        let by = person::decider(desk).ok();
+        let (change, written) =
+            poste_config::change_config(desk.office, &key, value.as_ref(), by).map_err(unwritten)?;
         let answer = Answer {
             file: poste_config::config_path(desk.office)?.display().to_string(),
             key: key.to_string(),
@@ -61,6 +63,9 @@ impl Verb for Input {
         };
         if answer.changed {
             desk.note_stored(format!("{key} in {}", answer.file));
+        }
+        if written.changed && !written.trusted {
+            desk.warn(note!("its commands do not run until a person trusts the file again: "[trust]));
         }
         // Bring the change into force at once. The file is written already, so a failure here is a separate error.
         let answered = Answered::new(answer);

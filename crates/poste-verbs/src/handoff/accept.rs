@@ -154,6 +154,10 @@ fn may_answer(desk: &Desk<'_>, view: &HandoffView) -> Result {
         return Err(error.code("ended").hint(note!("see the outcome: " [handoff show, number = number])));
     }
     let agent = desk.active_agent()?;
+    if view.from == agent.name.as_str() {
+        let error = Error::refused("you cannot accept your own handoff").code("not_allowed");
+        return Err(error.hint(note!("take it back: " [handoff withdraw, number = number])));
+    }
     if !views::is_addressed_to(desk.office.store(), &agent, number)? {
         let error = Error::refused(format!("message {number} is not addressed to {}", agent.name));
         return Err(error.code("not_recipient").hint(note!("see its recipients: " [handoff show, number = number])));

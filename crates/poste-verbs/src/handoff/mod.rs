@@ -53,6 +53,14 @@ fn find(office: &Office, number: MessageNo) -> Result<HandoffView> {
     Err(error.hint(note!("read it: " [read, number = number] "; list handoffs: " [handoff list])))
 }
 
+/// The commands of a handoff, for a person to review.
+pub(crate) fn commands_of(office: &Office, number: MessageNo) -> Result<poste_config::Candidate> {
+    let view = find(office, number)?;
+    let package = view.package.as_ref().filter(|package| !package.verify.is_empty());
+    let package = package.ok_or_else(|| Error::not_found(format!("handoff {number} runs no commands")))?;
+    Ok(verify::candidate(number, package))
+}
+
 /// The mail that answers a handoff. It goes to the sender and ends the request.
 fn answer_mail(number: MessageNo, token: Option<Position>, kind: &str) -> Result<Send> {
     let ends = Ends { message: number, how: EndsHow::Replied, token };

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use poste_config::trust;
+use poste_config::{Candidate, Command, Trust};
 use poste_core::Foreign;
 use poste_core::gates::{CheckReport, GateReport};
 use poste_core::handoff::{Package, RunResult, VerifyCommand};
@@ -32,11 +34,20 @@ pub(super) fn commands(
     if !wanted {
         return Err(not_run(view, package));
     }
+    let reviewed = match trust::trust(desk.office, &candidate(view.number, package))? {
+        Trust::Trusted(reviewed) => reviewed,
+        Trust::Never | Trust::Changed(_) => return Err(untrusted(view, package)),
+    };
     let tree = desk.worktree()?;
     let mut results = Vec::new();
     for (number, command) in (1..).zip(&package.verify) {
         desk.begins(format!("running {number} of {}: {}", package.verify.len(), Foreign::words(command.line())));
-        results.push(run(desk, command, tree.root())?);
+        let mut command = command.clone();
+        let what = command.line();
+        if !command.shell {
+            trust::pin(desk.office, &reviewed, &mut command.argv)?;
+        }
+        results.push(RunResult { what, ..run(desk, &command, tree.root())? });
     }
     let failed: Vec<&RunResult> = results.iter().filter(|result| !result.ok).collect();
     if failed.is_empty() || overridden.is_some() {
@@ -51,13 +62,35 @@ pub(super) fn commands(
     Err(error.hint(tell_sender(view.number)).hint(take_anyway()))
 }
 
+/// The commands of a handoff, as a person reviews them.
+pub(crate) fn candidate(number: MessageNo, package: &Package) -> Candidate {
+    let commands = (1..).zip(&package.verify).map(|(line, command)| Command {
+        key: "verify".to_owned(),
+        line,
+        command: command.line(),
+        program: command.argv.first().filter(|_| !command.shell).cloned(),
+        ..Command::default()
+    });
+    let text = serde_json::to_string_pretty(&package.verify).unwrap_or_default();
+    Candidate { file: format!("handoff {number}"), text, commands: commands.collect() }
+}
+
+fn untrusted(view: &HandoffView, package: &Package) -> Error {
+    let number = view.number;
+    let error = Error::refused(format!("the commands of handoff {number} are not trusted here")).code("untrusted");
+    let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
+    error
+        .hint(note!("review them, then trust them: " [trust, handoff = number]))
+        .hint(note!("to accept without running them: " {r#override = "REASON"}))
+}
+
 fn not_run(view: &HandoffView, package: &Package) -> Error {
     let commands = count(package.verify.len(), "command");
     let message = format!("handoff {} requires {commands} to be run here, written by {}", view.number, view.from);
     let error = Error::refused(message).code("unverified");
     let error = package.verify.iter().fold(error, |error, command| error.cause(Foreign::words(command.line())));
     error
-        .hint(note!("to run them in your worktree: " {verify = true}))
+        .hint(note!("to run them in your worktree, once a person trusts them: " {verify = true} ", " [trust, handoff = view.number]))
         .hint(note!("to accept without running them: " {r#override = "REASON"}))
 }
 
@@ -73,7 +106,7 @@ pub(super) fn own_gates(desk: &Desk<'_>, number: MessageNo, overridden: Option<&
     if !blocked.is_empty() {
         return match overridden {
             Some(_) => Ok(Vec::new()),
-            None => Err(gates::untrusted(&format!("handoff {number} was not accepted"), &blocked)),
+            None => Err(gates::untrusted(desk.office, &format!("handoff {number} was not accepted"), &blocked)),
         };
     }
     let report = gates::run_unclaimed(desk, &all, &message)?;

@@ -7,9 +7,10 @@ pub mod status;
 
 use poste_config::OnRule;
 use poste_config::OnRules;
+use poste_core::Office;
 use poste_core::text::{Label, nearest};
 
-use crate::{Error, Result};
+use crate::{Error, Result, trust};
 
 /// Finds a rule by name in the files of this machine.
 pub fn find<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
@@ -24,13 +25,11 @@ pub fn find<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
 }
 
 /// A rule that may run here.
-pub fn runnable<'r>(rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
+pub fn runnable<'r>(office: &Office, rules: &'r OnRules, name: &Label) -> Result<&'r OnRule> {
     let rule = find(rules, name)?;
     match rules.may_run(rule) {
         true => Ok(rule),
-        false => Err(Error::refused(format!("rule {name} is in poste.toml, which is not trusted here"))
-            .code("untrusted")
-            .hint(note!("read the file, then: "[trust]))),
+        false => Err(trust::untrusted(office, &format!("what rule {name} runs is not trusted here"))),
     }
 }
 

@@ -51,7 +51,7 @@ impl Given {
     }
 
     /// The definition itself.
-    pub(super) fn find(self, office: &Path) -> Result<Source> {
+    pub(crate) fn find(self, office: &Path) -> Result<Source> {
         let name = match self {
             Self::File(source) => return Ok(source),
             Self::Name(name) => name,
@@ -137,6 +137,11 @@ fn open(office: &Path, path: &Path) -> io::Result<File> {
 }
 
 impl Source {
+    /// Whether its name alone finds it in this office.
+    pub(super) fn is_of(&self, office: &Path) -> bool {
+        folders(office).iter().any(|folder| self.path.parent() == Some(folder))
+    }
+
     /// Reads a definition that a person names; `None` if the file does not exist.
     pub fn read(path: PathBuf) -> Result<Option<Self>, CoreError> {
         Self::read_by(path, |path| {

@@ -29,11 +29,14 @@ pub mod show;
 mod source;
 mod words;
 
+use poste_config::Trust;
+use poste_config::trust::changed_lines;
 use poste_core::log::Intent;
 use poste_core::office::Office;
-use poste_core::store::tables::WorkflowState;
+use poste_core::store::tables::{Agent, WorkflowState};
 use poste_core::text::{Label, RecordId, nearest};
 use poste_core::views::{self, WorkflowView};
+use poste_core::vocabulary::AgentKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -62,6 +65,38 @@ pub struct Changed {
     pub id: RecordId,
     /// The change was already made under this id; nothing happened.
     pub repeat: bool,
+}
+
+/// A definition as a person reviews it: started by a person, it sends its mail in the person's name.
+pub(crate) fn candidate(office: &Office, source: &Source) -> Result<poste_config::Candidate> {
+    let file = poste_config::trust::name_of(office, &source.path)?;
+    let speaks = poste_config::Command {
+        key: "workflow".to_owned(),
+        line: 1,
+        command: "its messages, in your name".to_owned(),
+        ..poste_config::Command::default()
+    };
+    Ok(poste_config::Candidate { file, text: source.text.clone(), commands: vec![speaks] })
+}
+
+/// Refuses a definition that would speak as a person who has not reviewed it.
+fn check_trust(office: &Office, owner: &Agent, source: &Source) -> Result {
+    let candidate = candidate(office, source)?;
+    let why = match poste_config::trust::trust(office, &candidate)? {
+        _ if owner.kind != AgentKind::Human => return Ok(()),
+        Trust::Trusted(_) => return Ok(()),
+        Trust::Never => format!("{} was never trusted here", candidate.file),
+        Trust::Changed(reviewed) => {
+            let lines = changed_lines(&reviewed, &candidate.text, 4).join("\n");
+            format!("{} changed since {} trusted it:\n{lines}", candidate.file, reviewed.by)
+        }
+    };
+    let error = Error::refused(format!("{} would speak as {}, who has not trusted it", source.name, owner.name));
+    let workflow = match source.is_of(office.path()?) {
+        true => source.name.to_string(),
+        false => source.path.display().to_string(),
+    };
+    Err(error.code("untrusted").cause(why).hint(note!("read it, then trust it: " [trust, workflow = workflow])))
 }
 
 /// Proposes a change of a workflow, and advances it.

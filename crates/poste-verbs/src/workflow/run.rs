@@ -7,7 +7,7 @@ use poste_core::views::{self, WorkflowView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Given, Inputs, advance_and_warn, found, start};
+use super::{Given, Inputs, advance_and_warn, check_trust, found, start};
 use crate::secret::Secrets;
 use crate::{Access, Answered, Caller, Desk, Result, Verb};
 
@@ -42,15 +42,16 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let owner = desk.active_agent()?.name;
+        let owner = desk.active_agent()?;
         let source = self.name.find(desk.office.path()?)?;
+        check_trust(desk.office, &owner, &source)?;
         self.secrets.text("definition", &source.text)?;
         for (name, text) in &self.inputs {
             self.secrets.text(&format!("input {name}"), text)?;
         }
         let id = self.id.unwrap_or_else(|| desk.fresh_id());
         let Caller { session, via, proof, .. } = desk.caller;
-        let author = Author { actor: owner, session: session.clone(), via: *via, proof: *proof };
+        let author = Author { actor: owner.name.clone(), session: session.clone(), via: *via, proof: *proof };
         let started = start(desk.office, &author, id.clone(), &source, &self.inputs)?;
         let workflow = started.workflow;
         desk.note_stored(format!("workflow {workflow}, id {id}"));

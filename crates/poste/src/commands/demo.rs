@@ -102,11 +102,11 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
             .keep(),
     };
     let place = cx.place_at(folder.join(discover::FOLDER));
-    if !place.create()? {
+    if !poste_config::adopt::create(&place)? {
         return Err(CommandError::new(Kind::Refused, format!("there is already an office in {}", folder.display()))
             .hint("the demo creates its own; pass another folder with --in"));
     }
-    let mut office = place.open()?;
+    let mut office = poste_config::open(&place)?;
     for (name, role, capabilities) in CAST {
         register(cx, &mut office, name, role, capabilities)?;
     }
@@ -206,7 +206,7 @@ fn conversation(office: &Office) -> Result<Vec<MessageView>> {
 
 /// Plays one agent. The processes communicate only through the office.
 fn play(cx: &mut Cx, folder: &Path, name: &Name, pace: Duration) -> Result {
-    let office = cx.place_at(folder.join(discover::FOLDER)).open()?;
+    let office = poste_config::open(&cx.place_at(folder.join(discover::FOLDER)))?;
     let mut player = Player { cx, office, pace };
     match name.as_str() {
         "lead" => play_lead(&mut player),

@@ -126,7 +126,7 @@ impl Screen {
     }
 
     fn left(&self, place: &Place) -> Result<Left> {
-        let office = place.open()?;
+        let office = poste_config::open(place)?;
         Ok(engine::left(&office, &poste_config::runners(&office)?, &self.only)?)
     }
 

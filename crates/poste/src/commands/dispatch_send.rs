@@ -120,7 +120,7 @@ fn wait_for_answer(
     number: MessageNo,
     patience: Duration,
 ) -> std::result::Result<(), poste_core::Error> {
-    let mut office = place.open()?;
+    let mut office = poste_config::open(place)?;
     office.wait_for(&Concern::Message(number).into(), Some(patience), |office| {
         carrier.carry_out(office);
         let replies = views::replies(office.store(), number)?;

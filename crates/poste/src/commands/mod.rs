@@ -1,6 +1,7 @@
 //! One file per command: its arguments (their doc comments are the help), its answer, and how it runs.
 
 pub(crate) mod ack;
+pub(crate) mod adopt;
 pub(crate) mod agents;
 pub(crate) mod agree;
 pub(crate) mod approvals;

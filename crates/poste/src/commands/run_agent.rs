@@ -117,7 +117,7 @@ fn refused(error: RunError) -> CommandError {
         RunError::Office(error) => error.into(),
         RunError::Untrusted(_) => CommandError::new(Kind::Refused, error.to_string())
             .code("untrusted")
-            .hint("review its commands, then trust it: poste trust --as NAME (an agent of kind human)"),
+            .hint("a person reviews it and trusts it: poste trust"),
         RunError::NotConfigured(ref name) => CommandError::not_found(error.to_string())
             .hint(format!("configure it: [agent.{name}] in poste.toml or .poste/local.toml")),
         RunError::Refused(_) | RunError::Folder(..) => CommandError::new(Kind::Refused, error.to_string()),

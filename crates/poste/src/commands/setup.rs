@@ -109,7 +109,7 @@ impl Answer for SetupAnswer {
 }
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let site = Site::find(&start(cx, &args)?, |office| cx.place_at(office.to_owned()).open().is_ok())?;
+    let site = Site::find(&start(cx, &args)?, |office| poste_config::open(&cx.place_at(office.to_owned())).is_ok())?;
     check_agent(cx, &site, args.agent.as_ref())?;
     cx.print_answer(site.set_up(&Work {
         programs: args.program.map(Which::programs),
@@ -123,7 +123,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 /// An unregistered name is probably a typo, and would never get mail.
 fn check_agent(cx: &Cx, site: &Site, agent: Option<&Name>) -> Result {
     let (Some(office), Some(name)) = (&site.office, agent) else { return Ok(()) };
-    let office = cx.place_at(office.clone()).open()?;
+    let office = poste_config::open(&cx.place_at(office.clone()))?;
     match office.agent(name)? {
         Some(_) => Ok(()),
         None => Err(poste_verbs::unknown_agent(&office, name)?.into()),

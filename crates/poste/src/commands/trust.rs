@@ -1,83 +1,124 @@
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 
 use poste_config::Command;
-use poste_verbs::{person, trust};
+use poste_core::log::MessageNo;
+use poste_verbs::trust;
 
+use super::workflow;
 use crate::Result;
 use crate::context::Cx;
-use crate::error::{CommandError, Kind};
 use crate::ui::{Answer, Ui, escape};
 
-/// Show whether this poste.toml is trusted, or trust it
+/// Said to programs and scripts.
+pub(super) const DECIDES: &str = "only a person can decide that, at a terminal";
+
+/// Show which commands of files may run here, and trust them
 ///
-/// A poste.toml comes with a repository and can be changed by everyone who writes there. It runs no command until a
-/// person on this machine has reviewed and trusted it, and again after each change of the file. Rules and limits need
-/// no trust.
+/// A poste.toml comes with a repository, and an archive or an agent can bring any file. So poste.toml, .poste/local.toml
+/// and the commands of a handoff run nothing, and a workflow does not speak in a person's name, before a person on this
+/// machine has reviewed that exact text. A change ends the trust. Rules and limits need none.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  poste trust\n  poste trust --yes --as anna\n  poste trust --revoke")]
+#[command(
+    after_help = "Examples:\n  poste trust\n  poste trust release\n  poste trust --handoff 12\n  poste trust --revoke"
+)]
 pub(crate) struct Args {
-    /// Trust the file as it is now, without a prompt
+    /// Workflow to trust: its name, or a file
+    #[arg(value_name = "WORKFLOW")]
+    workflow: Option<String>,
+    /// Trust the commands of this handoff
+    #[arg(long, value_name = "N", value_parser = crate::cli::number, conflicts_with = "workflow")]
+    handoff: Option<MessageNo>,
+    /// List everything that is trusted in this office
+    #[arg(long, conflicts_with_all = ["workflow", "handoff", "revoke"])]
+    list: bool,
+    /// Revoke the trust; without a name, in everything
     #[arg(long)]
-    yes: bool,
-    /// Revoke the trust on this machine
-    #[arg(long, conflicts_with = "yes")]
     revoke: bool,
 }
 
 impl Answer for trust::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
-        let file = escape::line(&self.file).into_owned();
-        let Some(digest) = self.digest else {
-            return writeln!(out, "there is no {file}: nothing to trust");
-        };
-        writeln!(out, "{file}, digest {digest}")?;
-        for Command { key, line, command } in &self.commands {
-            writeln!(out, "line {line}: {key} runs {}", escape::line(command))?;
+        if self.files.is_empty() {
+            return writeln!(out, "nothing runs a command");
         }
-        if self.commands.is_empty() {
-            writeln!(out, "nothing in it runs a command")?;
+        for (nth, file) in self.files.iter().enumerate() {
+            if nth > 0 {
+                writeln!(out)?;
+            }
+            print_file(ui, out, file)?;
         }
-        let by = self.by.as_ref().zip(self.at).map(|(by, at)| format!("by {by}, {}", ui.time(at))).unwrap_or_default();
-        match self.state {
-            "trusted" => writeln!(out, "trusted {by}"),
-            "changed" => writeln!(out, "not trusted: it has changed since it was trusted {by}"),
-            _ => writeln!(out, "not trusted"),
-        }
+        Ok(())
     }
 }
 
-pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
-    let mut office = cx.office()?;
-    if args.yes {
-        cx.confirm("trust this poste.toml", "trust")?;
+fn print_file(ui: &Ui, out: &mut dyn Write, file: &trust::File) -> io::Result<()> {
+    writeln!(out, "{}, digest {}", escape::line(&file.file), file.digest)?;
+    print_commands(out, &file.commands)?;
+    if !file.changes.is_empty() {
+        writeln!(out, "changed:")?;
     }
-    let answered =
-        cx.call_verb(&mut office, trust::Input { yes: args.yes, revoke: args.revoke, ..trust::Input::default() })?;
-    cx.ui.now = office.now()?;
-    let (file, trusted) = (answered.answer.file.clone(), answered.answer.trusted);
-    let seen = answered.answer.digest.filter(|_| !args.revoke && !trusted);
-    cx.show(&mut office, answered)?;
-    let Some(seen) = seen else { return Ok(()) };
-    if cx.ui.json || !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        cx.ui.say("review it, then trust it: poste trust --yes --as NAME");
-        return Ok(());
+    let text = file.text.iter().filter(|_| file.changes.is_empty()).flat_map(|text| text.lines());
+    for line in file.changes.iter().map(String::as_str).chain(text) {
+        writeln!(out, "  {}", escape::line(line))?;
     }
-    // Only a person who may answer is asked.
-    cx.with_desk(&mut office, |desk| person::present(desk))?;
-    if !confirmed()? {
-        return Err(CommandError::new(Kind::Refused, "the file stays untrusted"));
+    let by = file.by.as_ref().zip(file.at);
+    let by = by.map(|(by, at)| format!("by {}, {}", escape::line(by), ui.time(at))).unwrap_or_default();
+    match file.state {
+        "trusted" => writeln!(out, "trusted {by}"),
+        "changed" => writeln!(out, "not trusted: it has changed since it was trusted {by}"),
+        _ => writeln!(out, "not trusted"),
     }
-    cx.confirm("trust this poste.toml", "trust")?;
-    cx.call_verb(&mut office, trust::Input { yes: true, seen: Some(seen), revoke: false })?;
-    cx.ui.say(format!("{file} is trusted"));
+}
+
+/// What each entry of a file runs, with everything that decides what that does.
+pub(super) fn print_commands(out: &mut dyn Write, commands: &[Command]) -> io::Result<()> {
+    for Command { key, line, command, environment, folder, prompt, .. } in commands {
+        let place = if *line > 0 { format!("line {line}: ") } else { String::new() };
+        writeln!(out, "{place}{} runs {}", escape::line(key), escape::line(command))?;
+        if !environment.is_empty() {
+            writeln!(out, "  with {}", escape::line(&environment.join(", ")))?;
+        }
+        if let Some(folder) = folder {
+            writeln!(out, "  in {}", escape::line(folder))?;
+        }
+        if let Some(prompt) = prompt {
+            writeln!(out, "  prompt:")?;
+            for line in prompt.lines() {
+                writeln!(out, "    {}", escape::line(line))?;
+            }
+        }
+    }
     Ok(())
 }
 
-fn confirmed() -> Result<bool> {
-    let mut talk = io::stderr().lock();
-    let _ = write!(talk, "Trust this file to run commands? [y/N] ");
-    let _ = talk.flush();
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
+    let Args { workflow, handoff, list, revoke } = args;
+    let input = || -> Result<trust::Input> {
+        let workflow = workflow.clone().map(workflow::given).transpose()?;
+        Ok(trust::Input { workflow, handoff, list, revoke, seen: None })
+    };
+    let mut office = cx.office()?;
+    let answered = cx.call_verb(&mut office, input()?)?;
+    cx.ui.now = office.now()?;
+    let open = answered.answer.files.iter().filter(|file| !file.trusted);
+    let seen: Vec<_> = open.map(|file| file.digest).collect();
+    let is_asked = !(list || revoke || seen.is_empty());
+    let all: Vec<_> = answered.answer.files.iter().map(|file| file.digest).collect();
+    if is_asked && cx.is_confirmed() {
+        // It was confirmed before it was shown, so what is shown is the outcome.
+        let trusted = cx.call_verb(&mut office, trust::Input { seen: Some(all), ..input()? })?;
+        return cx.show(&mut office, trusted);
+    }
+    cx.show(&mut office, answered)?;
+    if !is_asked {
+        return Ok(());
+    }
+    if cx.ui.json || !cx.has_person() {
+        cx.ui.say(DECIDES);
+        return Ok(());
+    }
+    cx.confirm("let these run on this machine", "trust")?;
+    cx.call_verb(&mut office, trust::Input { seen: Some(all), ..input()? })?;
+    cx.ui.say("trusted");
+    Ok(())
 }

@@ -297,7 +297,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
 }
 
 /// A definition as it was typed: the name of one, or a file.
-fn given(name: String) -> Result<Given> {
+pub(super) fn given(name: String) -> Result<Given> {
     let path = PathBuf::from(&name);
     if !name.contains('/') && Format::of_path(&path).is_none() {
         return Ok(Given::Name(name));

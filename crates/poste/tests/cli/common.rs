@@ -219,6 +219,11 @@ impl Desk {
         path
     }
 
+    /// Trusts the commands in the files of the office in the current folder, as a person would.
+    pub fn trust(&self) {
+        poste_testkit::state::trust(&self.path(".poste"));
+    }
+
     /// Changes to a folder below the root and creates it if it is missing.
     pub fn cd(&mut self, folder: &str) {
         let path = self.root.join(folder);
@@ -300,6 +305,7 @@ impl Desk {
             .current_dir(&self.cwd)
             .env_clear()
             .env("HOME", self.root.join("home"))
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("TMPDIR", self.root.join("tmp"))
             .env("PATH", "/usr/bin:/bin")
             .env("COLUMNS", "100")
@@ -462,6 +468,7 @@ pub fn git(desk: &Desk, folder: &Path, arguments: &[&str]) {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", desk.root().join("home"))
+        .env("XDG_STATE_HOME", poste_testkit::state::home())
         .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_TERMINAL_PROMPT", "0")])
         .envs([("GIT_AUTHOR_NAME", "Anna"), ("GIT_AUTHOR_EMAIL", "anna@example.org")])
         .envs([("GIT_COMMITTER_NAME", "Anna"), ("GIT_COMMITTER_EMAIL", "anna@example.org")])

@@ -25,11 +25,17 @@ fn script(desk: &Desk, name: &str, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// A script whose command a person has trusted as it is.
+fn trusted_script(desk: &Desk, name: &str, text: &str) {
+    script(desk, name, text);
+    desk.trust();
+}
+
 /// A writer, an editor and a person, with these gates trusted.
 fn newsroom(gates: &str) -> Desk {
-    let mut desk = Desk::with(&["writer", "editor", "anna --kind human"]);
+    let desk = Desk::with(&["writer", "editor", "anna --kind human"]);
     desk.file("poste.toml", gates);
-    desk.quietly("poste trust --yes --as anna");
+    desk.trust();
     desk
 }
 
@@ -49,7 +55,7 @@ fn state(desk: &mut Desk, number: u64) -> String {
 #[test]
 fn a_draft_that_passes_is_claimed_and_one_that_does_not_goes_back() {
     let mut desk = newsroom(DRAFTS);
-    script(&desk, "quality-gate.sh", QUALITY);
+    trusted_script(&desk, "quality-gate.sh", QUALITY);
     draft(&mut desk, "drafts/good.md", "# A headline\n");
     draft(&mut desk, "drafts/bad.md", "no headline here\n");
     draft(&mut desk, "drafts/empty.md", "something\n");
@@ -105,7 +111,7 @@ fn nothing_runs_before_it_is_trusted_and_nothing_is_claimed_for_it() {
     );
     assert!(!desk.path("ran").exists());
     assert_eq!(state(&mut desk, 1), "pending");
-    desk.quietly("poste trust --yes --as anna");
+    desk.trust();
     desk.quietly("poste claim 1 --as editor");
     assert!(desk.path("ran").exists());
     assert_transcript!(desk);
@@ -123,13 +129,15 @@ fn a_changed_file_is_not_trusted_any_more() {
 }
 
 #[test]
-fn this_machines_own_gates_need_no_trust() {
+fn this_machines_own_gates_need_trust_too() {
     let mut desk = Desk::with(&["writer", "editor"]);
     desk.file(
         ".poste/local.toml",
         "[[gate]]\nname = \"mine\"\ntype = \"draft_ready\"\nshell = 'touch ran; test -s \"$POSTE_ARTIFACT\"'\n",
     );
     draft(&mut desk, "a b $(x).md", "# A\n");
+    let _ = desk.peek("poste claim 1 --as editor").exits(4);
+    desk.trust();
     desk.quietly("poste claim 1 --as editor");
     assert!(desk.path("ran").exists());
     desk.file(".poste/local.toml", "[[gate]]\nname = \"mine\"\ntype = \"draft_redy\"\nexists = true\n");
@@ -227,8 +235,8 @@ fn every_check_says_why() {
     ] {
         let mut desk = std::mem::replace(&mut desk, newsroom(""));
         desk.file("poste.toml", format!("[[gate]]\nname = \"it\"\ntype = \"draft_ready\"\n{gate}\n"));
-        desk.quietly("poste trust --yes --as anna");
         desk.file("sub/a.json", "[1,2]");
+        desk.trust();
         desk.quietly(
             "poste send editor 'A draft' --type draft_ready --artifact sub/a.json --payload '{\"score\":1}' --as writer",
         );
@@ -336,7 +344,7 @@ fn a_folder_that_a_message_names_is_looked_at_only_where_it_is_open() {
         ("command = [\"sh\", \"-c\", \"test -z \\\"$POSTE_WORKTREE\\\"\"]", true),
     ] {
         desk.file("poste.toml", format!("[[gate]]\nname = \"it\"\ntype = \"draft_ready\"\n{gate}\n"));
-        desk.quietly("poste trust --yes --as anna");
+        desk.trust();
         let verified = desk.peek("poste verify 2");
         assert_eq!(verified.code, if passes { 0 } else { 4 }, "{gate}: {}", verified.out());
         assert_eq!(verified.out().contains(&not_open), !passes, "{gate}: {}", verified.out());
@@ -370,7 +378,7 @@ fn desk_db(path: &std::path::Path) -> std::path::PathBuf {
 #[test]
 fn of_several_each_is_gated_and_what_failed_is_told() {
     let mut desk = newsroom(DRAFTS);
-    script(&desk, "quality-gate.sh", QUALITY);
+    trusted_script(&desk, "quality-gate.sh", QUALITY);
     draft(&mut desk, "a.md", "# A\n");
     draft(&mut desk, "b.md", "b\n");
     desk.quietly("poste send editor 'A word' --as writer");

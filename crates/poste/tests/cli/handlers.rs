@@ -39,6 +39,7 @@ fn rules_are_listed_and_seen_to_once_they_are_trusted() {
 fn what_could_not_be_told_is_listed_with_the_reason_and_dropped() {
     let mut desk = Desk::staffed();
     desk.file(".poste/local.toml", RULES.replace("\n\n[[on]]\nname = \"hook\"", "\n[[on]]\nname = \"hook\""));
+    desk.trust();
     desk.quietly("poste watch --once --rule hook");
     desk.play(
         "

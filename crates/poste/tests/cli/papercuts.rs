@@ -189,12 +189,12 @@ fn what_was_redacted_is_told_as_gone_and_why_says_who_did_it() {
 #[test]
 fn only_a_person_may_trust() {
     let mut desk = Desk::staffed();
-    desk.file("poste.toml", "[delivery]\nlease = '20m'\n");
+    desk.file("poste.toml", "[wake]\ncommand = ['notify']\n");
     desk.play(
         "
-        poste trust --yes --as coder
-        poste trust --yes --as coder --json
-        poste trust --yes --as anna
+        poste trust --as coder
+        poste trust --as anna --json
+        POSTE_TEST_PERSON=1 poste trust --as anna
         ",
     );
     assert_transcript!(desk);

@@ -213,7 +213,8 @@ const DAY: &[(&str, &str)] = &[
     ("config check", "config check"),
     ("config show", "config show"),
     ("config set", "config set delivery.lease 20m"),
-    ("trust", "trust --yes --as anna"),
+    ("trust", "trust"),
+    ("adopt", "adopt"),
     ("token person", "token person"),
     ("token list", "token list"),
     // The only hook that always prints something.
@@ -288,6 +289,7 @@ fn day() -> Vec<(String, Value, Value)> {
         "[wake]\ncommand = [\"true\"]\n[agent.robot]\nrun = [\"/bin/sh\", \"-c\", \"echo done\"]\n\
          [[on]]\nname = \"lines\"\npriority = \"low\"\nsince = \"start\"\nhandler = \"log\"\n",
     );
+    desk.trust();
     desk.file("lines.jsonl", "{\"to\":\"coder\",\"subject\":\"From a batch\",\"id\":\"line-1\"}\n");
     let mut answers = Vec::new();
     let mut newest = String::new();
@@ -295,7 +297,12 @@ fn day() -> Vec<(String, Value, Value)> {
         let command = &command.replace("NEWEST", &newest);
         let schema = desk.call(&["schema", name], b"").ok();
         let schema: Value = serde_json::from_str(schema.out()).expect("a schema is JSON");
-        let ran = desk.peek(&format!("poste {command} --json")).ok();
+        if *name == "handoff accept" {
+            let number = command.split(' ').nth(2).unwrap_or_default();
+            desk.quietly(&format!("POSTE_TEST_PERSON=1 poste trust --handoff {number}"));
+        }
+        let person = if ["spawn", "team add"].contains(name) { "POSTE_TEST_PERSON=1 " } else { "" };
+        let ran = desk.peek(&format!("{person}poste {command} --json")).ok();
         assert_ne!(ran.out(), "", "{command} printed nothing");
         for line in ran.out().lines() {
             let value: Value = serde_json::from_str(line).expect("an answer is JSON");

@@ -29,7 +29,7 @@ fn what_comes_with_a_repository_is_started_once_it_is_trusted() {
         poste team list
         poste team up
         poste team status
-        poste trust --yes --as anna
+        POSTE_TEST_PERSON=1 poste trust --as anna
         poste team up
         poste team up
         poste team up coder nobody
@@ -53,10 +53,10 @@ fn a_teammate_is_added_on_this_machine() {
         poste spawn tester --role tester
         poste spawn tester --preset claude
         poste spawn tester -- ./test.sh {nonsense}
-        poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
-        poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
-        poste team add tester --preset codex
-        poste team add linter --mode subagent --lead boss -- ./lint.sh '{number}'
+        POSTE_TEST_PERSON=1 poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
+        POSTE_TEST_PERSON=1 poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
+        POSTE_TEST_PERSON=1 poste team add tester --preset codex
+        POSTE_TEST_PERSON=1 poste team add linter --mode subagent --lead boss -- ./lint.sh '{number}'
         poste team list
         poste agents
         poste team list --json
@@ -75,7 +75,7 @@ fn a_teammate_is_added_on_this_machine() {
 fn a_teammate_is_stopped_its_senders_are_told_and_it_goes_on() {
     let mut desk = desk();
     desk.file("poste.toml", TEAM);
-    desk.quietly("poste trust --yes --as anna");
+    desk.trust();
     desk.quietly("poste team up");
     desk.play(
         "
@@ -116,7 +116,7 @@ fn a_teammate_is_stopped_its_senders_are_told_and_it_goes_on() {
 fn stopping_again_under_the_same_id_asks_nobody_twice() {
     let mut desk = desk();
     desk.file("poste.toml", TEAM);
-    desk.quietly("poste trust --yes --as anna");
+    desk.trust();
     desk.quietly("poste team up");
     let stop = "poste team stop coder tester --id evening --as boss --json";
     let asked = |stopped: &serde_json::Value| {

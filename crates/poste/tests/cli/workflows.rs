@@ -28,6 +28,7 @@ request = "Merge?"
 fn desk() -> Desk {
     let desk = Desk::with(&["ann --kind human", "coder", "reviewer", "other"]);
     desk.file("workflows/review.toml", REVIEW);
+    desk.trust();
     desk
 }
 
@@ -76,7 +77,9 @@ fn what_is_wrong_with_a_definition_is_said_with_its_line() {
         "workflows/wrong.yaml",
         "steps:\n  - key: a\n    agent: nobody\n    needs: [b]\n    request: '{{inputs.x}}'\n",
     );
+    desk.trust();
     desk.file("workflows/round.toml", "[[step]]\nkey = \"a\"\nagent = \"coder\"\nneeds = [\"a\"]\nrequest = \"do\"\n");
+    desk.trust();
     desk.play(
         "
         poste workflow lint
@@ -117,6 +120,7 @@ fn a_secret_in_an_input_or_a_definition_is_stopped() {
     let refused = desk.peek(&run).exits(4);
     assert!(refused.err().contains("in the input task"), "{}", refused.err());
     desk.file("workflows/leaky.toml", format!("[[step]]\nkey = \"a\"\nagent = \"coder\"\nrequest = \"Use {key}\"\n"));
+    desk.trust();
     let refused = desk.peek("poste workflow run leaky --as ann").exits(4);
     assert!(refused.err().contains("in the definition, line 4"), "{}", refused.err());
     assert_eq!(desk.peek("poste workflow list --all").out(), "");

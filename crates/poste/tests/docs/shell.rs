@@ -53,6 +53,9 @@ impl Shell {
             .current_dir(home.join("project"))
             .env_clear()
             .env("HOME", &home)
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
+            // The reader is a person at a terminal.
+            .env("POSTE_TEST_PERSON", "1")
             .env("PATH", format!("{program}:{SYSTEM_PATH}"))
             .env("NO_COLOR", "1")
             .env("TERM", "xterm")

@@ -34,6 +34,7 @@ impl Desk {
         command.args(args).current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path().join("home"));
         // It counts on the command line only: no tool speaks as a person.
         command.env("POSTE_TEST_PERSON", "1");
+        command.env("XDG_STATE_HOME", poste_testkit::state::home());
         command
     }
 

@@ -15,6 +15,7 @@ fn slow_office(kind: &str) -> Desk {
     let shell = r#"echo $$ > "$HOME/new"; mv "$HOME/new" "$HOME/pid"; exec sleep 600"#;
     let gate = format!("[[gate]]\nname = \"slow\"\ntype = \"{kind}\"\nshell = '{shell}'\ntimeout = '15m'\n");
     fs::write(desk.path().join(".poste/local.toml"), gate).unwrap();
+    poste_testkit::state::trust(&desk.path().join(".poste"));
     desk
 }
 

@@ -107,6 +107,7 @@ fn what_could_not_be_written_was_not_shown() {
         .args(["mcp"])
         .current_dir(desk.path())
         .env_clear()
+        .env("XDG_STATE_HOME", poste_testkit::state::home())
         .env("POSTE_AGENT", "coder")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -111,6 +111,7 @@ fn errors_teach() {
             .args(["claim", "1", "--as", "other"])
             .current_dir(desk.path())
             .env_clear()
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .output()
             .unwrap();
         if output.status.success() {

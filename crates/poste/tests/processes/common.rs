@@ -44,10 +44,16 @@ impl Desk {
             .current_dir(self.folder.path())
             .env_clear()
             .env("HOME", self.folder.path().join("home"))
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Trusts the commands in the files of the office, as a person would.
+    pub(crate) fn trust(&self) {
+        poste_testkit::state::trust(&self.office());
     }
 
     pub(crate) fn spawn(&self, args: &[&str]) -> Child {
@@ -81,6 +87,7 @@ impl Desk {
 /// Another program, without this process's environment except `PATH`, and with its own home.
 pub(crate) fn without_inheritance(mut command: Command, home: &Path) -> Command {
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
+    command.env("XDG_STATE_HOME", poste_testkit::state::home());
     command
 }
 

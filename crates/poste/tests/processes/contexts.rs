@@ -83,6 +83,7 @@ fn a_lock_holder_that_is_killed_frees_the_context_within_its_lease() {
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env("HOME", desk.folder.path().join("home"))
+        .env("XDG_STATE_HOME", poste_testkit::state::home())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

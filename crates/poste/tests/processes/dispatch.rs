@@ -42,6 +42,7 @@ impl Stage {
     fn configure(&self, agents: &[(&str, &str, &str)], more: &str) {
         let text = format!("{more}\n{}", self.sections(agents));
         fs::write(self.desk.office().join("local.toml"), text).unwrap();
+        self.desk.trust();
         fs::write(self.path("poste.toml"), "[delivery]\nretry_delay = \"0s\"\n").unwrap();
     }
 
@@ -364,7 +365,7 @@ fn what_nobody_trusts_is_not_run() {
     assert_eq!((stage.numbers(), stage.state(message)), (vec![], "pending".to_owned()));
     assert_eq!(stage.agent("anna")["holds"][0]["why"], "misconfigured");
     assert_eq!(stage.alerts("lead").len(), 1);
-    stage.desk.run(&["trust", "--yes", "--as", "mary"]);
+    stage.desk.trust();
     stage.once();
     stage.expect_each_once(&[message], &[("anna", 1)]);
 }
@@ -612,6 +613,7 @@ fn whoever_waits_for_a_run_that_failed_is_told_what_it_printed_last() {
     let text = fs::read_to_string(&local).unwrap();
     let missing = stage.path("ben.sh").display().to_string();
     fs::write(&local, text.replace(&format!("\"sh\", \"{missing}\""), "\"agents/nope.sh\"")).unwrap();
+    stage.desk.trust();
     let failed = stage.send("anna", "question");
     let not_started = stage.send("ben", "question");
     stage.once();

@@ -119,7 +119,7 @@ fn a_reader_that_does_not_end_is_named_with_its_age() {
 
 /// A read transaction of this process, held open.
 fn rusqlite_reader(desk: &Desk) -> impl Drop {
-    let store = poste_core::store::Store::open(&desk.office(), poste_core::store::Options::default()).unwrap();
+    let store = poste_core::store::Store::open(&desk.office(), poste_testkit::state::options()).unwrap();
     store.conn().execute_batch("BEGIN; SELECT count(*) FROM log").unwrap();
     Held(Some(store))
 }

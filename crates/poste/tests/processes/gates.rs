@@ -18,6 +18,7 @@ fn newsroom(gate: &str) -> Desk {
     let desk = Desk::new(&["writer", "editor"]);
     let gate = format!("[[gate]]\nname = \"it\"\ntype = \"draft_ready\"\n{gate}\n");
     fs::write(desk.office().join("local.toml"), gate).expect("written");
+    desk.trust();
     desk
 }
 
@@ -137,7 +138,7 @@ fn an_empty_draft_is_returned_and_the_writer_is_told() {
     )
     .expect("written");
     fs::set_permissions(at("quality-gate.sh"), fs::Permissions::from_mode(0o755)).expect("executable");
-    desk.run(&["trust", "--yes", "--as", "anna"]);
+    desk.trust();
 
     // The message is sent before the file is complete.
     let announce =

@@ -50,6 +50,7 @@ impl Repository {
             .env("PATH", format!("{}:{path}", self.bin.display()))
             .env("HOME", &self.root)
             .env("POSTE_TEST_PERSON", "1")
+            .env("XDG_STATE_HOME", poste_testkit::state::home())
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "a")
             .env("GIT_AUTHOR_EMAIL", "a@example.com")

@@ -496,6 +496,7 @@ fn what_is_claimed_is_given_back_or_kept_as_the_office_says() {
         let desk = desk();
         fs::write(desk.folder.path().join("poste.toml"), toml).unwrap();
         fs::write(desk.office().join("local.toml"), local).unwrap();
+        desk.trust();
         let session = Session::new(&desk, "run-1", "gemini");
         session.hook("session-start");
         send(&desk, "Fix the login", &["--type", "directive"]);
@@ -677,7 +678,7 @@ fn a_broken_office_is_told_of_once_and_harms_nothing() {
 }
 
 /// The command as a user for whom permissions count: root may write everywhere.
-fn as_nobody(command: &Command, folder: &Path) -> Command {
+fn as_nobody(command: &Command, folder: &Path, lasting: &Path) -> Command {
     const NOBODY: u32 = 65_534;
     let is_root = rustix::process::geteuid().is_root();
     let mut nobodys = match is_root {
@@ -695,7 +696,15 @@ fn as_nobody(command: &Command, folder: &Path) -> Command {
     for (name, value) in command.get_envs() {
         nobodys.env(name, value.unwrap_or_default());
     }
+    let state = lasting.join("state");
+    if !state.exists() {
+        poste_testkit::state::adopt_in(&state, &folder.join(".poste"));
+    }
+    if is_root {
+        assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(&state).status().unwrap().success());
+    }
     nobodys
+        .env("XDG_STATE_HOME", state)
         .env("PATH", "/usr/bin:/bin")
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -712,7 +721,7 @@ fn an_office_that_can_only_be_read_is_told_of_once() {
     let hook = |moment: &str| {
         let mut command = session.command(moment);
         command.env("TMPDIR", lasting.path());
-        let mut hook = as_nobody(&command, desk.folder.path()).spawn().unwrap();
+        let mut hook = as_nobody(&command, desk.folder.path(), lasting.path()).spawn().unwrap();
         hook.stdin.take().unwrap().write_all(session.event(moment, &json!({})).to_string().as_bytes()).unwrap();
         answer(moment, &hook.wait_with_output().unwrap())
     };
@@ -738,14 +747,19 @@ fn where_nothing_can_be_kept_a_session_may_stop_and_one_answer_is_given() {
     let hook = |moment: &str, more: &Value| {
         let mut command = session.command(moment);
         command.env("TMPDIR", lasting.path());
-        let mut hook = as_nobody(&command, desk.folder.path()).spawn().unwrap();
+        let mut hook = as_nobody(&command, desk.folder.path(), lasting.path()).spawn().unwrap();
         hook.stdin.take().unwrap().write_all(session.event(moment, more).to_string().as_bytes()).unwrap();
         answer(moment, &hook.wait_with_output().unwrap())
     };
     hook("session-start", &json!({}));
     // From here on the office is nobody's, and refuses root.
     let mut send = desk.command(&["send", "coder", "The disk is full", "--type", "alert", "--as", "lead"]);
-    assert!(as_nobody(send.env("POSTE_HOME", desk.office()), desk.folder.path()).status().unwrap().success());
+    assert!(
+        as_nobody(send.env("POSTE_HOME", desk.office()), desk.folder.path(), lasting.path())
+            .status()
+            .unwrap()
+            .success()
+    );
     let again = json!({ "stop_hook_active": true });
     assert!(hook("stop", &again).is_some(), "urgent mail waits");
     // Now the kept state can be read, and nothing new can be stored.

@@ -10,7 +10,7 @@ use poste_testkit::endpoints::{HttpEndpoint, Mood, Received, SmtpSink};
 use poste_testkit::rng::Rng;
 use serde_json::Value;
 
-use crate::common::{Desk, expect_success, until, without_inheritance};
+use crate::common::{Desk, expect_success, until};
 
 /// A text that does not occur by chance.
 const SECRET: &str = "whsec_c2VjcmV0LW9mLXRoZS10ZXN0LTQ3MTE=";
@@ -20,6 +20,7 @@ fn desk(rules: &str) -> Desk {
     let desk = Desk::new(&["ops", "monitor"]);
     desk.run(&["register", "anna", "--kind", "human"]);
     std::fs::write(desk.office().join("local.toml"), rules).expect("a file");
+    desk.trust();
     desk
 }
 
@@ -477,7 +478,7 @@ fn what_comes_with_a_repository_reaches_out_only_when_it_is_trusted() {
     let lines = std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).expect("a file of lines");
     assert_eq!(lines.lines().count(), 1);
     assert!(!lines.contains("before anybody"), "content would outlive its redaction there: {lines}");
-    desk.run(&["trust", "--yes", "--as", "anna"]);
+    desk.trust();
     let begun = once();
     assert!(begun.contains("\"begun\"") && begun.contains("since = "), "earlier mail causes no notification: {begun}");
     let second = alert(&desk, "after that");
@@ -540,6 +541,7 @@ fn whoever_ran_a_command_for_a_rule_still_ends_in_order() {
 
     std::fs::write(desk.office().join("local.toml"), quick + &rule("long", "touch long.txt; sleep 100"))
         .expect("a file");
+    desk.trust();
     let mut watching = Watching::start(&desk);
     until_begun(&desk, 2);
     alert(&desk, "two");
@@ -600,37 +602,6 @@ fn a_server_that_repeats_the_address_tells_nobody_the_secret_in_it() {
 }
 
 #[test]
-fn a_file_of_this_machine_that_came_with_a_repository_runs_nothing() {
-    let git = |folder: &std::path::Path, args: &[&str]| {
-        let mut command = without_inheritance(Command::new("git"), folder);
-        command.args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"]).arg(folder).args(args);
-        let output = command.output().expect("git runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    };
-    for version in ["2", "4"] {
-        let rule = "[[on]]\nname = \"x\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"exec\"\ncommand = [\"touch\", \"ran.txt\"]\n";
-        let desk = desk(rule);
-        let folder = desk.folder.path();
-        let ran = folder.join("ran.txt");
-        alert(&desk, "one");
-        git(folder, &["init", "-q"]);
-        git(folder, &["config", "index.version", version]);
-        git(folder, &["add", "-f", ".poste/.gitignore", ".poste/local.toml"]);
-        for args in [&["watch", "--once"][..], &["watch", "test", "x"], &["team", "status"], &["dispatch", "--once"]] {
-            let output = desk.command(args).output().expect("the program runs");
-            assert!(!output.status.success(), "{args:?}");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains("git tracks it"), "{args:?}: {said}");
-        }
-        assert!(!ran.exists());
-        // This machine's own again, once git does not track it any more.
-        git(folder, &["rm", "-q", "--cached", ".poste/local.toml"]);
-        desk.run(&["watch", "--once"]);
-        assert!(ran.exists());
-    }
-}
-
-#[test]
 fn no_variable_and_no_metadata_hides_mail_from_a_rule() {
     let desk = desk("[[on]]\nname = \"alerts\"\ntype = \"alert\"\nsince = \"start\"\nhandler = \"log\"\n");
     let send = ["send", "ops", "Down", "--type", "alert", "--as", "monitor", "--meta", "poste_rule=alerts"];
@@ -649,7 +620,10 @@ fn a_rule_that_is_mended_or_removed_is_no_longer_told_as_it_was() {
         )
     };
     let desk = desk(&rule("touch failed.txt; exit 1"));
-    let write = |text: &str| std::fs::write(desk.office().join("local.toml"), text).expect("a file");
+    let write = |text: &str| {
+        std::fs::write(desk.office().join("local.toml"), text).expect("a file");
+        desk.trust();
+    };
     let lines_of = |name: &str| std::fs::read_to_string(desk.folder.path().join(name)).unwrap_or_default();
     let watching = Watching::start(&desk);
     until_begun(&desk, 1);
@@ -677,6 +651,7 @@ fn a_dispatcher_sees_to_rules_that_come_later_and_goes_on_after_a_refusal() {
     std::thread::sleep(Duration::from_millis(500));
     let rule = "[agent.slow]\nrun = [\"true\"]\n[[on]]\nname = \"lines\"\ntype = \"alert\"\nhandler = \"log\"\n";
     std::fs::write(desk.office().join("local.toml"), rule).expect("a file");
+    desk.trust();
     until_begun(&desk, 1);
     let told = || std::fs::read_to_string(desk.office().join("watch/lines.jsonl")).unwrap_or_default().lines().count();
     alert(&desk, "one");
@@ -732,6 +707,7 @@ fn another_message_of_the_same_number_has_another_key() {
     once();
     desk.run(&["restore", snapshot, "--replace"]);
     std::fs::write(desk.office().join("local.toml"), webhook("pager", &endpoint.url(), "")).expect("a file");
+    desk.trust();
     assert_eq!(alert(&desk, "another"), first);
     once();
     assert_eq!(effective_keys(&endpoint.taken()).len(), 2);

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use poste_core::log::{Intent, Proof, Proposal, RunEnd, RunOutcome, Via};
 use poste_core::office::{Office, Place, Rules};
-use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use poste_core::views;
 use poste_dispatch::run;
@@ -33,6 +32,7 @@ impl Stage {
         fs::write(desk.folder.path().join("poste.toml"), "[delivery]\nretry_delay = \"0s\"\n").unwrap();
         let config = format!("[agent.worker]\n{config}\nenvironment = [\"AGENT_*\"]\n");
         fs::write(desk.office().join("local.toml"), config).unwrap();
+        desk.trust();
         desk.run(&["config", "check"]);
         Self { desk }
     }
@@ -48,6 +48,7 @@ impl Stage {
         let local = self.desk.office().join("local.toml");
         let more = format!("[agent.{name}]\n{config}\nenvironment = [\"AGENT_*\"]\n");
         fs::write(&local, fs::read_to_string(&local).unwrap() + &more).unwrap();
+        self.desk.trust();
         self.desk.run(&["register", name, "--role", "worker"]);
         self
     }
@@ -415,7 +416,7 @@ fn what_comes_with_the_repository_is_not_run_before_it_is_trusted() {
     let trouble = fs::read_to_string(stage.desk.office().join("runs/.trouble/worker")).unwrap();
     assert!(trouble.contains("not trusted"));
     stage.desk.run(&["register", "anna", "--kind", "human"]);
-    stage.desk.run(&["trust", "--yes", "--as", "anna"]);
+    stage.desk.trust();
     assert_eq!(stage.ran(&number)["state"], "done");
 }
 
@@ -566,7 +567,7 @@ pub(crate) fn open(stage: &Stage) -> Office {
 }
 
 fn open_at(path: PathBuf) -> Office {
-    let place = Place { path, clock: Arc::new(SystemClock), options: Options::default() };
+    let place = Place { path, clock: Arc::new(SystemClock), options: poste_testkit::state::options() };
     place.open().expect("the office opens")
 }
 
@@ -680,6 +681,7 @@ fn a_copied_office_leaves_the_runs_of_the_original_alone() {
     let copied = Command::new("cp").arg("-R").arg(stage.desk.office()).arg(stage.file("copy")).status().unwrap();
     assert!(copied.success());
     let path = stage.file("copy/.poste");
+    poste_testkit::state::adopt(&path);
     let run = views::all_running(open(&stage).store()).unwrap()[0].run.to_string();
     let mut copy = open_at(path.clone());
     assert_eq!(run::sweep(&mut copy, None).unwrap(), run::Swept::default());
@@ -707,6 +709,7 @@ fn an_agent_started_from_within_a_run_outlives_it() {
     let second = "echo > up; until [ -e go ]; do sleep 0.02; done; echo second";
     let second = format!("[agent.other]\nrun = [\"/bin/sh\", \"-c\", \"{second}\"]\n");
     fs::write(&local, fs::read_to_string(&local).unwrap() + &second).unwrap();
+    stage.desk.trust();
     stage.desk.run(&["register", "other"]);
     let next = stage.desk.json(&["send", "other", "Later", "When?", "--type", "question", "--as", "lead"])["number"]
         .to_string();
@@ -735,6 +738,7 @@ fn what_was_not_passed_by_its_gate_is_not_worked_on() {
     let local = stage.desk.office().join("local.toml");
     let gate = "[[gate]]\nname = \"never\"\ntype = \"question\"\ncommand = [\"false\"]\n";
     fs::write(&local, fs::read_to_string(&local).unwrap() + gate).unwrap();
+    stage.desk.trust();
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "returned");
     assert_eq!(stage.end()["how"], "not_started");
@@ -787,6 +791,7 @@ printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total
     fs::write(project.join("agent.sh"), script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(project.join("agent.sh"), mode).unwrap();
+    stage.desk.trust();
     let answer = |next: &str| {
         fs::write(project.join("next"), next).unwrap();
         let number = stage.ask();

@@ -315,6 +315,7 @@ fn the_mark_of_a_supervisor_is_not_passed_on() {
     let local = stage.desk.office().join("local.toml");
     let config = fs::read_to_string(&local).unwrap().replace("\"AGENT_*\"", "\"AGENT_*\", \"POSTE_*\"");
     fs::write(&local, config).unwrap();
+    stage.desk.trust();
     let number = stage.ask();
     assert_eq!(stage.ran(&number)["state"], "done");
     let body = stage.answers()[0]["body"].as_str().unwrap().to_owned();
@@ -363,7 +364,7 @@ fn a_folder_of_the_repository_that_is_a_link_out_of_it_is_not_run_in() {
     let config = "[delivery]\nretry_delay = \"0s\"\n[agent.worker]\nrun = [\"/bin/pwd\"]\nfolder = \"inside\"\n";
     fs::write(stage.file("poste.toml"), config).unwrap();
     stage.desk.run(&["register", "anna", "--kind", "human"]);
-    stage.desk.run(&["trust", "--yes", "--as", "anna"]);
+    stage.desk.trust();
     let number = stage.ask();
     let delivery = stage.ran(&number);
     assert_eq!(delivery["state"], "pending");

@@ -6,7 +6,6 @@ use std::process::{Child, Output};
 use std::sync::Arc;
 
 use poste_core::office::Place;
-use poste_core::store::Options;
 use poste_core::store::clock::SystemClock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -40,6 +39,7 @@ impl Crew {
             })
             .collect();
         fs::write(desk.office().join("local.toml"), own.join("\n")).unwrap();
+        desk.trust();
         Self { desk }
     }
 
@@ -49,6 +49,9 @@ impl Crew {
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display()))
             .env("AGENT_FOLDER", self.desk.folder.path());
+        if args.contains(&"spawn") {
+            command.env("POSTE_TEST_PERSON", "1");
+        }
         command
     }
 
@@ -89,7 +92,8 @@ impl Crew {
     }
 
     fn alerts(&self) -> Vec<String> {
-        let place = Place { path: self.desk.office(), clock: Arc::new(SystemClock), options: Options::default() };
+        let place =
+            Place { path: self.desk.office(), clock: Arc::new(SystemClock), options: poste_testkit::state::options() };
         let mut office = place.open().expect("an office");
         let sent = poste_dispatch::team::alerts(&mut office).expect("alerts");
         sent.iter().map(ToString::to_string).collect()
@@ -363,6 +367,7 @@ fn a_teammate_that_crashes_has_one_supervisor_and_none_when_it_is_stopped() {
     fs::write(desk.folder.path().join("poste.toml"), "[team]\nlead = \"lead\"\nmembers = [\"crash\"]\n").unwrap();
     let own = "[agent.crash]\nrun = [\"sh\", \"-c\", \"exit 9\"]\nmode = \"resident\"\n";
     fs::write(desk.office().join("local.toml"), own).unwrap();
+    desk.trust();
     let crew = Crew { desk };
     let supervisors = || {
         let office = crew.desk.office();
@@ -391,6 +396,7 @@ fn no_program_speaks_for_a_person() {
     assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
     let local = "[agent.berta]\nrun = [\"true\"]\n";
     fs::write(crew.desk.office().join("local.toml"), local).unwrap();
+    crew.desk.trust();
     let refused = crew.output(&["dispatch", "--once"]);
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("registered as human"));

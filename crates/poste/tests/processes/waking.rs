@@ -146,6 +146,7 @@ fn a_way_that_hangs_is_given_up_and_the_next_one_is_tried() {
     let config =
         format!("[wake]\ncommand = [\"{}\", \"{{agent}}\", \"{{number}}\", \"{{count}}\"]\n", notify.display());
     fs::write(team.desk.office().join("local.toml"), config).expect("written");
+    team.desk.trust();
     team.desk.run(&["send", "coder", "One", "--as", "lead"]);
     team.desk.run(&["send", "coder", "Two", "--as", "lead"]);
     let start = Instant::now();
@@ -171,7 +172,7 @@ fn a_command_that_comes_with_the_repository_runs_only_once_it_is_trusted() {
     assert_eq!((code, &answer["rung"][0]["tried"][0]["how"]), (Some(3), &"none".into()));
     let why = answer["rung"][0]["tried"][0]["reason"].as_str().expect("a reason");
     assert!(why.contains("poste trust"), "{why}");
-    team.desk.run(&["trust", "--yes", "--as", "anna"]);
+    team.desk.trust();
     let (code, answer) = team.wake("coder");
     assert_eq!((code, &answer["rung"][0]["tried"][0]["how"]), (Some(0), &"command".into()));
     assert_eq!(fs::read_to_string(folder.join("notify.args")).expect("it ran"), "coder\n");

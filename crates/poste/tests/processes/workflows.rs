@@ -34,6 +34,7 @@ fn office(agents: &[(&str, &str)]) -> Desk {
             std::fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
         }
     }
+    desk.trust();
     desk
 }
 
@@ -54,7 +55,7 @@ fn work(desk: &Desk, agent: &str, script: &str, is_over: &AtomicBool) {
             desk.run(&["ack", &number, "--as", agent]);
             continue;
         }
-        let mut child = without_inheritance(Command::new(&script), desk.folder.path())
+        let mut child = without_inheritance(Command::new(&script), &desk.folder.path().join("home"))
             .current_dir(desk.folder.path())
             .env("POSTE", env!("CARGO_BIN_EXE_poste"))
             .env("POSTE_HOME", desk.office())
@@ -160,6 +161,7 @@ fn a_draft_passes_its_gate_before_it_is_published() {
         text.lines().filter_map(|line| line.strip_prefix("#   ")).map(|line| format!("{line}\n")).collect();
     assert!(gate.starts_with("[[gate]]"), "{gate}");
     std::fs::write(desk.folder.path().join("poste.toml"), gate).unwrap();
+    desk.trust();
     let run = |subject: &str| {
         let input = format!("subject={subject}");
         let name = desk.run(&["workflow", "run", "publish", "--input", &input, "--as", "ann"]).trim().to_owned();
@@ -283,6 +285,7 @@ fn an_agent_of_a_trusted_file_need_not_be_registered() {
     std::fs::write(desk.folder.path().join("poste.toml"), section("reader") + &section("summariser")).unwrap();
     assert!(!lint("digest"), "poste.toml is not trusted");
     std::fs::write(desk.office().join("local.toml"), section("reader") + &section("summariser")).unwrap();
+    desk.trust();
     assert!(lint("digest"));
     let output = desk.command(&["workflow", "run", "digest", "--input", "files=a", "--as", "ann"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -332,5 +335,5 @@ fn one_definition_that_cannot_be_read_hides_no_other() {
     assert!(listed.contains(&"digest".to_owned()), "{listed:?}");
     let lint = desk.command(&["workflow", "lint"]).output().unwrap();
     let said = String::from_utf8_lossy(&lint.stdout).into_owned();
-    assert!(said.contains("folder.toml: it is not a file") && said.contains("digest.yaml"), "{said}");
+    assert!(said.contains("folder.toml: it is not a regular file") && said.contains("digest.yaml"), "{said}");
 }

@@ -84,7 +84,7 @@ fn what_comes_with_a_repository_is_to_be_trusted() {
     assert_eq!(listed, expected.map(|(key, command)| (key.to_owned(), command.to_owned())));
     let (local, problems) = read_local("[agent.a]\nrun = [\"x\"]\n");
     assert_eq!(problems, []);
-    assert!(local.agents.values().all(|agent| agent.trusted));
+    assert!(local.agents.values().all(|agent| !agent.trusted));
 }
 
 #[test]

@@ -44,10 +44,10 @@ fn a_gate_is_for_what_fits_all_of_it() {
 fn what_is_for_everything_asked_for_is_known_before_it_is_claimed() {
     let draft: TypeName = "draft_ready".parse().unwrap();
     let alert: TypeName = "alert".parse().unwrap();
-    let gates = Gates { gates: vec![gate(Some("draft_ready"), None, None)], trusted: false };
+    let gates = Gates { gates: vec![gate(Some("draft_ready"), None, None)], trusted: Vec::new() };
     assert_eq!(gates.of_all(std::slice::from_ref(&draft)).len(), 1);
     assert!(gates.of_all(&[]).is_empty() && gates.of_all(&[draft.clone(), alert]).is_empty());
-    let step = Gates { gates: vec![gate(Some("draft_ready"), Some("blog"), None)], trusted: false };
+    let step = Gates { gates: vec![gate(Some("draft_ready"), Some("blog"), None)], trusted: Vec::new() };
     assert!(step.of_all(&[draft]).is_empty());
 }
 
@@ -58,10 +58,10 @@ fn only_commands_of_the_versioned_file_need_trust() {
     let ours = Gate { program: program.clone(), ..checks.clone() };
     let theirs = Gate { program, source: Source::Office, ..checks.clone() };
     let files = Gate { source: Source::Office, ..checks };
-    let mut gates = Gates { gates: vec![ours, theirs.clone(), files], trusted: false };
+    let mut gates = Gates { gates: vec![ours, theirs.clone(), files], trusted: Vec::new() };
     let all: Vec<&Gate> = gates.gates.iter().collect();
     assert_eq!(gates.untrusted(&all), [&theirs]);
-    gates.trusted = true;
+    gates.trusted = vec![Source::Office];
     let all: Vec<&Gate> = gates.gates.iter().collect();
     assert!(gates.untrusted(&all).is_empty());
 }

@@ -63,6 +63,10 @@ impl Answer for team_add::Answer {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { name, role, prompt, preset, mode, lead, worktree, command } = args;
+    // A person is asked here and not by `poste trust` afterwards, so that the teammate can start at once.
+    if cx.has_person() {
+        cx.confirm(&format!("let {name} run on this machine"), "add")?;
+    }
     let input = team_add::Input { name, role, lead, prompt, preset, mode, worktree, command };
     let (mut office, Answered { mut answer, warnings, .. }) = cx.call_verb_here(input)?;
     warnings.iter().for_each(|note| cx.ui.warn(notes::text(&cx.ui, note)));

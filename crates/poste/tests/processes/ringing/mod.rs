@@ -193,7 +193,7 @@ fn the_process_that_rings_is_told_whom_to_ring_not_for_what() {
     let folder = scene.desk.folder.path().to_owned();
     let script = scene.write("ringer", "#!/bin/sh\nprintf '%s\\n' \"$@\" > ../args.new && mv ../args.new ../args\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
-    let mut office = open(&scene, Options::default());
+    let mut office = open(&scene, poste_testkit::state::options());
     let author = Author::new("peer".parse().expect("a name"), Via::Mcp);
     let sends = ["role:send", "send"].map(|to| {
         let send = Send::plain("blocker_notification".parse().expect("a type"), vec![to.parse().expect("an address")]);
@@ -219,7 +219,7 @@ fn the_process_that_rings_is_told_whom_to_ring_not_for_what() {
 fn a_session_of_another_machine_is_left_to_it() {
     let scene = Scene::new();
     rung_by_command(&scene);
-    let elsewhere = Options { machine_mark: "another system".to_owned(), ..Options::default() };
+    let elsewhere = Options { machine_mark: "another system".to_owned(), ..poste_testkit::state::options() };
     let mut other = open(&scene, elsewhere);
     let start = SessionStart {
         id: "run-send".parse().expect("a session"),
@@ -290,6 +290,7 @@ fn a_ring_that_was_lost_is_found_by_whoever_rings_next() {
     scene.run(&["send", "send", "Fire", "--type", "alert", "--as", "peer"]);
     scene.sleeps("send", scene.program.0.id(), Reach::default());
     fs::write(scene.desk.office().join("local.toml"), ring).expect("written");
+    scene.desk.trust();
     assert_eq!(scene.rung_by("send", 0), BTreeSet::new());
     let answer = scene.json(&["wake", "--as", "peer"]);
     assert_eq!((&answer["rung"][0]["agent"], &answer["rung"][0]["outcome"]), (&"send".into(), &"requested".into()));

@@ -116,6 +116,7 @@ impl Scene {
         let path = self.desk.office().join("local.toml");
         let before = fs::read_to_string(&path).unwrap_or_default();
         fs::write(path, format!("{before}\n{more}")).expect("written");
+        poste_testkit::state::trust_own(&self.desk.office());
     }
 
     /// Starts a workflow as `owner` and returns its label and the message of its first step.
