@@ -338,10 +338,16 @@ impl Cx {
         Ok(proof)
     }
 
-    /// Whether a person confirmed this command before it asked anything: with a token, for example.
+    /// Whether a person confirmed this command before it asked anything: with a token, for example. From now on its records
+    /// carry that.
     pub(crate) fn is_confirmed(&self) -> bool {
-        let is_given = || self.given_proof().ok().flatten().is_some_and(Proof::is_confirmed);
-        self.station.via == Via::Cli && (self.proof.get().is_some_and(Proof::is_confirmed) || is_given())
+        if self.station.via != Via::Cli {
+            return false;
+        }
+        if self.proof.get().is_none() && let Ok(Some(given)) = self.given_proof() {
+            self.proof.set(Some(given));
+        }
+        self.proof.get().is_some_and(Proof::is_confirmed)
     }
 
     /// Whether there is a person to ask.

@@ -51,7 +51,7 @@ impl Verb for Input {
         }
         let id = self.id.unwrap_or_else(|| desk.fresh_id());
         let Caller { session, via, proof, .. } = desk.caller;
-        let author = Author { actor: owner.name.clone(), session: session.clone(), via: *via, proof: *proof };
+        let author = Author { actor: owner.name, session: session.clone(), via: *via, proof: *proof };
         let started = start(desk.office, &author, id.clone(), &source, &self.inputs)?;
         let workflow = started.workflow;
         desk.note_stored(format!("workflow {workflow}, id {id}"));

@@ -165,7 +165,6 @@ impl Desk {
         for name in ["home", "tmp", "project"] {
             std::fs::create_dir(root.join(name)).expect("a new folder");
         }
-        std::fs::DirBuilder::new().mode(0o700).create(root.join("state")).expect("a new folder");
         let cwd = root.join("project");
         Self {
             _folder: folder,
@@ -311,7 +310,7 @@ impl Desk {
             .env("COLUMNS", "100")
             .env("POSTE_TEST_CLOCK", Timestamp::from_ms(self.wall_ms).to_string())
             .env("POSTE_TEST_BOOT", self.boot_ms.to_string())
-            .env("XDG_STATE_HOME", self.root.join("state"))
+            // The person at the desk. `POSTE_TEST_PERSON=0` in front of a line: nobody is.
             .env("POSTE_TEST_PERSON", "1")
             .env("POSTE_TEST_SEED", self.seed.to_string())
             .stdin(Stdio::piped())

@@ -35,7 +35,7 @@ fn what_would_be_started_and_why_not() {
         poste track 1
         poste read 2 --as lead
         poste dispatch --once
-        POSTE_TEST_PERSON=1 poste trust --as lead
+        poste trust --as lead
         poste dispatch --dry-run
         ",
     );

@@ -98,7 +98,7 @@ fn nothing_runs_before_it_is_trusted_and_nothing_is_claimed_for_it() {
     desk.quietly("poste send editor 'A word' --as writer");
     desk.play(
         "
-        poste trust
+        POSTE_TEST_PERSON=0 poste trust
         poste claim 1 --as editor
         poste claim --type draft_ready --as editor
         # of several one may not be run: it is claimed and released again

@@ -24,7 +24,7 @@ fn rules_are_listed_and_seen_to_once_they_are_trusted() {
         poste watch test hook
         poste watch test hok
         poste watch --once --rule nothing
-        poste trust
+        POSTE_TEST_PERSON=0 poste trust
         poste watch --once --rule lines
         poste send coder 'Disk full' --type alert --as lead
         poste watch --once --rule lines

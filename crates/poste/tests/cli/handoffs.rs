@@ -184,7 +184,7 @@ fn commands_of_others_run_only_when_the_receiver_wants_it() {
         ",
     );
     assert!(!desk.path("ran-here").exists());
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     let accepted = desk.peek("poste handoff accept 1 --verify --as coder --json").ok();
     assert_eq!(accepted.json()["state"], "accepted");
     assert!(desk.path("ran-here").exists());
@@ -202,7 +202,7 @@ fn a_command_that_fails_stops_the_acceptance_until_it_is_overridden() {
     desk.quietly(
         "poste handoff create coder --task 'Take it' --verify true --verify-shell 'echo broken pipe; exit 3' --verify no-such-program --as lead",
     );
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     let refused = desk.peek("poste handoff accept 1 --verify --as coder").exits(4);
     let told = refused.err();
     assert!(told.contains("error: 2 commands of handoff 1 failed\n"), "{told}");
@@ -228,7 +228,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
         "poste handoff create coder --task 'Take it' --verify-shell 'echo begun; sleep 300 & sleep 300' --verify-timeout 1s --as lead",
     );
     let begun = std::time::Instant::now();
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     let refused = desk.peek("poste handoff accept 1 --verify --as coder").exits(4);
     assert!(refused.err().contains("(timed out)\n> begun\n"), "{}", refused.err());
     assert!(begun.elapsed() < std::time::Duration::from_secs(60));
@@ -301,7 +301,7 @@ fn the_same_id_again_runs_and_copies_nothing_twice() {
     assert_eq!(again["artifacts"], first["artifacts"]);
     let other = desk.peek("poste handoff create coder --task 'Something else' --id h-1 --as lead").exits(5);
     assert!(other.err().contains("the id was used for something else"), "{}", other.err());
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     let accept = "poste handoff accept 1 --verify --id a-1 --as coder --json";
     let first = desk.peek(accept).json();
     let again = desk.peek(accept).json();
@@ -371,7 +371,7 @@ fn the_receiver_runs_commands_where_it_accepts_whatever_was_registered() {
     fs::create_dir(&elsewhere).unwrap();
     desk.quietly(&format!("poste register coder --worktree {} --update --as coder", elsewhere.display()));
     desk.quietly("poste handoff create coder --task 'Take it' --artifact src --verify 'touch here' --as lead");
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     desk.quietly("poste handoff accept 1 --verify --as coder");
     assert!(here.exists() && !elsewhere.join("here").exists());
     let from = desk.peek("poste handoff show 1 --json").json()["worktree"].clone();
@@ -402,7 +402,7 @@ fn a_secret_in_a_handoff_or_in_what_a_command_wrote_is_stopped() {
     desk.quietly(
         "poste handoff create coder --task 'Take it' --verify-shell 'echo AKIAIOSFODNN7; echo EXAMPLX' --as lead",
     );
-    desk.quietly("POSTE_TEST_PERSON=1 poste trust --handoff 1");
+    desk.quietly("poste trust --handoff 1");
     desk.quietly("poste handoff accept 1 --verify --as coder");
 }
 
@@ -417,7 +417,7 @@ fn the_receivers_own_gates_run_when_it_accepts() {
     desk.play(
         "
         poste handoff accept 1 --as coder
-        POSTE_TEST_PERSON=1 poste trust --as anna
+        poste trust --as anna
         poste handoff accept 1 --as coder
         poste handoff reject 1 --reason 'Too large' --as coder
         poste handoff create coder --task 'Take the source' --artifact src --as lead

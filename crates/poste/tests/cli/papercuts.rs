@@ -192,9 +192,9 @@ fn only_a_person_may_trust() {
     desk.file("poste.toml", "[wake]\ncommand = ['notify']\n");
     desk.play(
         "
-        poste trust --as coder
-        poste trust --as anna --json
-        POSTE_TEST_PERSON=1 poste trust --as anna
+        POSTE_TEST_PERSON=0 poste trust --as coder
+        POSTE_TEST_PERSON=0 poste trust --as anna --json
+        poste trust --as anna
         ",
     );
     assert_transcript!(desk);

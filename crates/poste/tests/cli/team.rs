@@ -29,7 +29,7 @@ fn what_comes_with_a_repository_is_started_once_it_is_trusted() {
         poste team list
         poste team up
         poste team status
-        POSTE_TEST_PERSON=1 poste trust --as anna
+        poste trust --as anna
         poste team up
         poste team up
         poste team up coder nobody
@@ -53,10 +53,10 @@ fn a_teammate_is_added_on_this_machine() {
         poste spawn tester --role tester
         poste spawn tester --preset claude
         poste spawn tester -- ./test.sh {nonsense}
-        POSTE_TEST_PERSON=1 poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
-        POSTE_TEST_PERSON=1 poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
-        POSTE_TEST_PERSON=1 poste team add tester --preset codex
-        POSTE_TEST_PERSON=1 poste team add linter --mode subagent --lead boss -- ./lint.sh '{number}'
+        poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
+        poste spawn tester --role tester --prompt 'You test.' --preset claude-code --lead boss
+        poste team add tester --preset codex
+        poste team add linter --mode subagent --lead boss -- ./lint.sh '{number}'
         poste team list
         poste agents
         poste team list --json

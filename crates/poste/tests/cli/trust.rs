@@ -16,9 +16,9 @@ fn a_file_is_trusted_as_it_is_and_not_after_a_change() {
     desk.file(".poste/local.toml", "[agent.tester]\nrun = ['tester']\n");
     desk.play(
         "
-        poste trust
+        POSTE_TEST_PERSON=0 poste trust
+        POSTE_TEST_PERSON=0 poste trust --as anna
         poste trust --as anna
-        POSTE_TEST_PERSON=1 poste trust --as anna
         poste trust
         ",
     );
@@ -26,15 +26,15 @@ fn a_file_is_trusted_as_it_is_and_not_after_a_change() {
     desk.file("poste.toml", FILE.replace("coder', '-p", "coder', '--yolo', '-p"));
     desk.play(
         "
-        poste trust
+        POSTE_TEST_PERSON=0 poste trust
         poste dispatch send coder 'A task' --as lead --wait 1s
         ",
     );
-    let shown = desk.peek("poste trust --json").json()["files"][0].clone();
+    let shown = desk.peek("POSTE_TEST_PERSON=0 poste trust --json").json()["files"][0].clone();
     assert_eq!((&shown["state"], &shown["by"], &shown["trusted"]), (&"changed".into(), &"anna".into(), &false.into()));
     desk.play(
         "
-        POSTE_TEST_PERSON=1 poste trust --as anna
+        poste trust --as anna
         poste trust --list
         poste trust --revoke
         poste trust --revoke
@@ -51,7 +51,7 @@ fn a_workflow_speaks_for_a_person_once_they_trust_it() {
     desk.play(
         "
         poste workflow run ship --as anna
-        POSTE_TEST_PERSON=1 poste trust ship --as anna
+        poste trust ship --as anna
         poste workflow run ship --as anna
         ",
     );
@@ -71,8 +71,9 @@ fn trust_stays_in_this_place_and_out_of_the_log() {
     let mut desk = Desk::staffed();
     desk.file("poste.toml", FILE);
     desk.trust();
-    let state =
-        |desk: &mut Desk| desk.peek("poste trust --json").json()["files"][0]["state"].as_str().unwrap().to_owned();
+    let state = |desk: &mut Desk| {
+        desk.peek("POSTE_TEST_PERSON=0 poste trust --json").json()["files"][0]["state"].as_str().unwrap().to_owned()
+    };
     assert_eq!(state(&mut desk), "trusted");
     assert!(!desk.peek("poste log show").ok().out().contains("trust"));
 
@@ -81,8 +82,8 @@ fn trust_stays_in_this_place_and_out_of_the_log() {
     let copied = std::process::Command::new("cp").arg("-a").arg(desk.path(".")).arg(&elsewhere).status().unwrap();
     assert!(copied.success());
     desk.cd("elsewhere");
-    let _ = desk.peek("poste trust").exits(13);
-    desk.quietly("POSTE_TEST_PERSON=1 poste adopt");
+    let _ = desk.peek("poste trust").exits(14);
+    desk.quietly("poste adopt");
     assert_eq!(state(&mut desk), "never");
     desk.cd("project");
     assert_eq!(state(&mut desk), "trusted");
@@ -104,20 +105,20 @@ fn a_copied_office_is_looked_at_and_adopted_by_a_person() {
     desk.cd("copy");
     desk.play(
         "
-        poste inbox --as anna
+        POSTE_TEST_PERSON=0 poste inbox --as anna
         poste send coder Hi --as lead
         poste send coder Hi --as lead --json
-        POSTE_TEST_PERSON=1 poste inbox --as anna
-        POSTE_TEST_PERSON=1 poste read 1 --as anna
-        POSTE_TEST_PERSON=1 poste send coder Hi --as anna
+        poste inbox --as anna
+        poste read 1 --as anna
+        poste send coder Hi --as anna
         ",
     );
     // The office's id differs each time.
-    let shown = desk.peek("poste adopt").ok();
+    let shown = desk.peek("POSTE_TEST_PERSON=0 poste adopt").ok();
     let lines: Vec<&str> = shown.out().lines().skip(2).collect();
     desk.note(&lines.join("\n# "));
     assert!(shown.err().contains("only a person"), "{}", shown.err());
-    desk.quietly("POSTE_TEST_PERSON=1 poste adopt");
+    desk.quietly("poste adopt");
     desk.play(
         "
         poste inbox --as anna
@@ -147,12 +148,13 @@ fn where_nothing_was_ever_adopted_the_id_is_enough() {
     std::fs::create_dir(&state).unwrap();
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut run = |arguments: &[&str]| {
-        let output = desk.command(arguments).env("XDG_STATE_HOME", &state).output().unwrap();
+        let output =
+            desk.command(arguments).env("POSTE_TEST_PERSON", "0").env("XDG_STATE_HOME", &state).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, said) = run(&["agents"]);
     let id = said.rsplit("poste adopt ").next().unwrap().trim().to_owned();
-    assert!(code == 13 && id.len() > 20, "{said}");
+    assert!(code == 14 && id.len() > 20, "{said}");
     let (code, said) = run(&["adopt", "another"]);
     assert!(code == 4 && said.contains("another one"), "{said}");
     assert_eq!(run(&["adopt", &id]).0, 0);
