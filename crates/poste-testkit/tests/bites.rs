@@ -216,8 +216,9 @@ const DAMAGE_OF_ARCHIVED: &[(&str, &str)] = &[
     ("I8 what is archived is nowhere else and in an archive", "UPDATE archived_messages SET archive = position"),
     (
         "I8 what is archived is nowhere else and in an archive",
-        "INSERT INTO content (position, subject) SELECT min(position), 'back' FROM archived_content
-         WHERE EXISTS (SELECT 1 FROM archived_content)",
+        // The content of a version of a shared context stays.
+        "INSERT INTO content (position, subject) SELECT position, 'back' FROM archived_content
+         WHERE position NOT IN (SELECT position FROM content) LIMIT 1",
     ),
     ("I8 what is archived is nowhere else and in an archive", "UPDATE OR IGNORE archived_events SET event = 2"),
     (

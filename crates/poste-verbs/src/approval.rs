@@ -35,7 +35,7 @@ impl Verb for Input {
 /// an agent can edit, so it counts here only while a person trusts the file as it is.
 pub(crate) fn check_default(office: &Office, kind: &TypeName, choices: &[Word], default: Option<&Word>) -> Result {
     let Some(default) = default.filter(|default| fold::approves(choices, default)) else { return Ok(()) };
-    let is_allowed = office.store().tables()?.type_defaults(kind)?.is_some_and(|defaults| defaults.default_approve);
+    let is_allowed = views::allows_approving_default(office.store(), kind)?;
     if is_allowed && trust::is_trusted(office, Source::Office)? {
         return Ok(());
     }

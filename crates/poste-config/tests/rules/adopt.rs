@@ -1,6 +1,7 @@
 //! Offices are used only where their user has adopted them.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 
 use poste_config::trust::{self, Trust};
 use poste_config::{adopt, look, open};
@@ -70,7 +71,7 @@ fn another_office_at_the_same_path_inherits_nothing() {
     // The new folder may well get the inode of the old one.
     let desk = Desk::new();
     fs::remove_dir_all(&made.path).unwrap();
-    fs::create_dir(&made.path).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(&made.path).unwrap();
     for entry in fs::read_dir(desk.office.path().unwrap()).unwrap().flatten() {
         if entry.file_type().unwrap().is_file() {
             fs::copy(entry.path(), made.path.join(entry.file_name())).unwrap();

@@ -298,11 +298,12 @@ impl Rule for WorkflowStep {
                 MailPlan::Ask(approval::plan(&ask, tables, cx, true)?.after_hops(workflow.hops).proven_by(proof))
             }
         };
-        let recipients = match &mail {
-            MailPlan::Plain(plan) => plan.recipients(),
-            MailPlan::Ask(plan) => plan.recipients(),
+        // Whoever subscribes later would get a published step again, when it has long ended.
+        let (recipients, is_published) = match &mail {
+            MailPlan::Plain(plan) => (plan.recipients(), plan.is_published()),
+            MailPlan::Ask(plan) => (plan.recipients(), false),
         };
-        if recipients.len() != 1 {
+        if recipients.len() != 1 || is_published {
             return Err(refuse(Code::Malformed, "a step goes to one agent or group"));
         }
         let task = TaskRow {

@@ -66,7 +66,7 @@ pub use message::{
 pub use named_blobs::named_blobs;
 pub use origin::Origin;
 pub use overdue::{LateDelivery, Overdue, Patience, overdue};
-pub use policy::{PolicyStanding, has_proposed_policy, own_types, policy_standing};
+pub use policy::{PolicyStanding, allows_approving_default, has_proposed_policy, own_types, policy_standing};
 pub use pressing::{Heard, unhandled, unreported};
 pub use records::{
     IdAnswer, MalformedView, RecordView, Why, WhyLine, malformed, record, records, sealed, why_id, why_message,

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::log::PolicyType;
 use crate::store::Store;
 use crate::store::tables::PolicyRow;
+use crate::text::TypeName;
 
 /// The policy in force as this machine knows it.
 #[derive(Debug)]
@@ -26,6 +27,11 @@ pub fn policy_standing(store: &Store) -> Result<PolicyStanding, Error> {
 /// Whether this machine ever proposed a policy.
 pub fn has_proposed_policy(store: &Store) -> Result<bool, Error> {
     Ok(store.tables()?.policy_last_proposed(store.machine()?)?.is_some())
+}
+
+/// Whether the policy lets a question of a type be approved by default.
+pub fn allows_approving_default(store: &Store, kind: &TypeName) -> Result<bool, Error> {
+    Ok(store.tables()?.type_defaults(kind)?.is_some_and(|defaults| defaults.default_approve))
 }
 
 /// The types that the policy in force sets, by name.

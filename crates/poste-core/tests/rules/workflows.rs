@@ -109,6 +109,19 @@ fn a_definition_that_never_ends_is_refused() {
 }
 
 #[test]
+fn a_step_is_not_published() {
+    let mut desk = desk();
+    accepted(desk.subscribe("coder", "builds", None));
+    let ship = begin(&mut desk, vec![spec("build", &[])]);
+    let build = step(&ship, "build", "coder");
+    let published = WorkflowStep {
+        mail: Send { to: vec!["topic:builds".parse::<Address>().unwrap()], ..build.mail.clone() },
+        ..build
+    };
+    refused(send(&mut desk, published), Code::Malformed);
+}
+
+#[test]
 fn a_step_is_sent_once_in_its_order_and_finished_once() {
     let mut desk = desk();
     let ship = begin(&mut desk, vec![spec("build", &[]), spec("test", &["build"])]);

@@ -60,10 +60,10 @@ fn deep_huge_and_odd_files_are_refused_quickly() {
     write_file(&file, b"[delivery]\nlease = \"caf\xe9\"");
     desk.refuses(2, &SEND);
     std::fs::remove_file(&file).unwrap();
-    // The last one looks like a file but cannot be read, which is an I/O error.
-    for (target, code) in [("/dev/zero", 2), ("/dev/null", 2), ("/", 2), ("/proc/self/mem", 1)] {
+    // A link out of the project is refused before anything behind it is looked at.
+    for target in ["/dev/zero", "/dev/null", "/", "/proc/self/mem"] {
         symlink(target, &file).unwrap();
-        desk.refuses(code, &SEND);
+        desk.refuses(2, &SEND);
         std::fs::remove_file(&file).unwrap();
     }
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -123,7 +123,10 @@ fn codex_is_asked_to_queue_the_line() {
     assert_eq!(code, Some(3));
     script(&folder, "codex", "echo 'thread is not loaded' >&2; exit 1");
     let (_, answer) = team.wake("coder");
-    assert_eq!(Team::tried(&answer), ["codex-queue failed: codex queue ended with exit code 1: thread is not loaded"]);
+    assert_eq!(
+        Team::tried(&answer),
+        ["codex-queue failed: codex queue ended with exit code 1: \"thread is not loaded\""]
+    );
     script(&folder, "codex", "");
     let (code, _) = team.wake("coder");
     assert_eq!(code, Some(0));

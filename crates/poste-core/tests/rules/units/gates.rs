@@ -52,16 +52,19 @@ fn what_is_for_everything_asked_for_is_known_before_it_is_claimed() {
 }
 
 #[test]
-fn only_commands_of_the_versioned_file_need_trust() {
+fn only_commands_need_trust_and_each_file_its_own() {
     let checks = gate(None, None, None);
     let program = Some(Program::Words(vec!["true".to_owned()]));
     let ours = Gate { program: program.clone(), ..checks.clone() };
     let theirs = Gate { program, source: Source::Office, ..checks.clone() };
     let files = Gate { source: Source::Office, ..checks };
-    let mut gates = Gates { gates: vec![ours, theirs.clone(), files], trusted: Vec::new() };
+    let mut gates = Gates { gates: vec![ours.clone(), theirs.clone(), files], trusted: Vec::new() };
     let all: Vec<&Gate> = gates.gates.iter().collect();
-    assert_eq!(gates.untrusted(&all), [&theirs]);
+    assert_eq!(gates.untrusted(&all), [&ours, &theirs]);
     gates.trusted = vec![Source::Office];
+    let all: Vec<&Gate> = gates.gates.iter().collect();
+    assert_eq!(gates.untrusted(&all), [&ours]);
+    gates.trusted.push(Source::Machine);
     let all: Vec<&Gate> = gates.gates.iter().collect();
     assert!(gates.untrusted(&all).is_empty());
 }
