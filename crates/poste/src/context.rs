@@ -344,7 +344,9 @@ impl Cx {
         if self.station.via != Via::Cli {
             return false;
         }
-        if self.proof.get().is_none() && let Ok(Some(given)) = self.given_proof() {
+        if self.proof.get().is_none()
+            && let Ok(Some(given)) = self.given_proof()
+        {
             self.proof.set(Some(given));
         }
         self.proof.get().is_some_and(Proof::is_confirmed)

@@ -195,6 +195,7 @@ fn a_rule_appends_nothing_through_a_link() {
         let mut watch = Command::new("timeout");
         watch.args(["-s", "KILL", "3", env!("CARGO_BIN_EXE_poste"), "watch", "--once"]).current_dir(desk.folder.path());
         watch.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", desk.folder.path().join("home"));
+        watch.env("XDG_STATE_HOME", poste_testkit::state::home());
         assert!(!watch.stdout(Stdio::null()).status().expect("timeout runs").success(), "{name}");
         outside.is_untouched(name);
     }
@@ -310,6 +311,12 @@ fn an_office_made_by_root_takes_no_mail_of_another_user() {
         let mode = if path.is_dir() { 0o777 } else { 0o666 };
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
+    // Even a user who has adopted it does not use it.
+    let others = tempfile::tempdir().unwrap();
+    fs::set_permissions(others.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let state = others.path().join("state");
+    poste_testkit::state::adopt_in(&state, &desk.office());
+    assert!(Command::new("chown").args(["-R", "54321:54321"]).arg(&state).status().unwrap().success());
     // The program itself may lie where only root can read it.
     let program = desk.folder.path().join("poste");
     fs::copy(env!("CARGO_BIN_EXE_poste"), &program).unwrap();
@@ -317,6 +324,7 @@ fn an_office_made_by_root_takes_no_mail_of_another_user() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "54321", "--regid", "54321", "--clear-groups", "--"]).arg(&program).args(args);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/nonexistent").current_dir(desk.folder.path());
+        command.env("XDG_STATE_HOME", &state);
         command.stdin(Stdio::null()).output().expect("setpriv runs")
     };
     for args in USES {
@@ -346,7 +354,8 @@ fn everything_in_an_office_is_private_under_any_umask() {
         let mut command = Command::new("sh");
         command.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_poste")]).args(args);
         command.current_dir(desk.folder.path()).env_clear().env("PATH", "/usr/bin:/bin");
-        command.env("HOME", desk.folder.path().join("home")).output().expect("the program runs")
+        command.env("HOME", desk.folder.path().join("home")).env("XDG_STATE_HOME", poste_testkit::state::home());
+        command.output().expect("the program runs")
     };
     open(&["init"]);
     for agent in ["anna", "bob"] {

@@ -102,6 +102,7 @@ fn a_webhook_with_a_key_that_could_be_guessed_is_refused() {
     let rule = "[[on]]\nname = \"pager\"\ntype = \"alert\"\nhandler = \"webhook\"\nurl = \"http://127.0.0.1:9/\"\n\
                 secret_env = \"HOOK\"\n";
     fs::write(desk.office().join("local.toml"), rule).unwrap();
+    desk.trust();
     let watched = desk.command(&["watch", "--once", "--json"]).env("HOOK", "whsec_").output().unwrap();
     let out = String::from_utf8_lossy(&watched.stdout);
     let problem: Value = serde_json::from_str(out.lines().next().unwrap_or_default()).unwrap_or_default();
@@ -182,6 +183,7 @@ fn a_chain_of_runs_wakes_no_one() {
     let config =
         format!("[agent.lead]\nrun = [\"{}\"]\n[agent.coder]\nrun = [\"true\"]\nmax_hops = 0\n", program.display());
     fs::write(office.join("local.toml"), config).unwrap();
+    desk.trust();
     assert!(begin(hook(&desk, "session-start"), &desk).wait().unwrap().success());
     desk.run(&["send", "lead", "Go", "--type", "question", "--as", "coder"]);
     let waiter = waiter(&desk);

@@ -2,7 +2,6 @@
 //! agent with tools only, an agent that edits files, another local user) and checks that it gets them nothing.
 
 #[path = "../processes/common.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
 mod common;
 
 mod folders;

@@ -39,20 +39,21 @@ fn is_in(folder: &Path, text: &str) -> bool {
 
 #[test]
 fn no_tool_takes_a_command_a_path_to_write_or_a_lifted_check() {
-    let desk = Desk::new(&["mallory"]);
+    let desk = Desk::new(&["lead", "mallory"]);
     let elsewhere = elsewhere();
     let ran = desk.path().join("ran");
     let touch = format!("touch {}", ran.display());
     let key = elsewhere.path().join("id_ed25519").display().to_string();
     let rules = elsewhere.path().join("rules").display().to_string();
     let mut mallory = desk.server(Some("mallory"), &["--profile", "full"], Revision::Handshake);
-    mallory.tool("handoff", json!({ "action": "create", "to": "mallory", "task": "Build it", "checks": ["Built"] }));
+    desk.run(&["handoff", "create", "mallory", "--task", "Build it", "--check", "Built", "--as", "lead"]);
+    mallory.tool("handoff", json!({ "action": "create", "to": "lead", "task": "Build it", "checks": ["Built"] }));
     let before = newest(&desk);
     let secret = "token = ghp_0123456789abcdefghijABCDEFGHIJ456789";
     for (tool, arguments) in [
-        ("handoff", json!({ "action": "create", "to": "mallory", "task": "x", "verify_shell": [touch] })),
-        ("handoff", json!({ "action": "create", "to": "mallory", "task": "x", "verify": [touch] })),
-        ("handoff", json!({ "action": "create", "to": "mallory", "task": "x", "verify": { "shell": [touch] } })),
+        ("handoff", json!({ "action": "create", "to": "lead", "task": "x", "verify_shell": [touch] })),
+        ("handoff", json!({ "action": "create", "to": "lead", "task": "x", "verify": [touch] })),
+        ("handoff", json!({ "action": "create", "to": "lead", "task": "x", "verify": { "shell": [touch] } })),
         ("handoff", json!({ "action": "accept", "number": 1, "checks": ["all"], "verify": true })),
         ("handoff", json!({ "action": "accept", "number": 1, "override": "because" })),
         ("handoff", json!({ "action": "accept", "number": 1, "overridden": "because" })),
@@ -92,7 +93,7 @@ fn no_tool_takes_a_command_a_path_to_write_or_a_lifted_check() {
 
 #[test]
 fn no_tool_reads_a_file_outside_the_worktree() {
-    let desk = Desk::new(&["mallory"]);
+    let desk = Desk::new(&["lead", "mallory"]);
     let elsewhere = elsewhere();
     let key = elsewhere.path().join("id_ed25519");
     symlink(&key, desk.path().join("link.txt")).unwrap();
@@ -114,7 +115,7 @@ fn no_tool_reads_a_file_outside_the_worktree() {
     for path in paths.iter().copied().chain([".poste/office.db", ".poste/local.toml", "~/.ssh/id_ed25519"]) {
         mallory.refused("send_message", json!({ "to": "mallory", "subject": "x", "files": [path] }));
         mallory.refused("send_message", json!({ "to": "mallory", "subject": "x", "files": path }));
-        mallory.refused("handoff", json!({ "action": "create", "to": "mallory", "task": "x", "files": [path] }));
+        mallory.refused("handoff", json!({ "action": "create", "to": "lead", "task": "x", "files": [path] }));
     }
     mallory.tool("send_message", json!({ "to": "mallory", "subject": "x", "files": ["own.txt"] }));
     let number = desk.json(&["inbox", "--as", "mallory"])["messages"][0]["number"].clone();
@@ -185,7 +186,7 @@ fn a_hook_writes_no_file_that_a_variable_names_but_claude_codes() {
 /// An editor may start its tools server anywhere.
 #[test]
 fn a_tools_server_that_starts_outside_of_projects_has_no_files() {
-    let desk = Desk::new(&["mallory"]);
+    let desk = Desk::new(&["lead", "mallory"]);
     let home = elsewhere();
     for folder in [Path::new("/"), home.path()] {
         let mut command = desk.command(&["mcp"]);
@@ -196,8 +197,7 @@ fn a_tools_server_that_starts_outside_of_projects_has_no_files() {
         for path in ["id_ed25519", "etc/passwd"].map(|path| folder.join(path)) {
             for file in [json!(path), json!(path.file_name().unwrap().to_str())] {
                 mallory.refused("send_message", json!({ "to": "mallory", "subject": "x", "files": [file] }));
-                mallory
-                    .refused("handoff", json!({ "action": "create", "to": "mallory", "task": "x", "files": [file] }));
+                mallory.refused("handoff", json!({ "action": "create", "to": "lead", "task": "x", "files": [file] }));
             }
         }
     }

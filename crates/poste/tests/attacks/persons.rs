@@ -107,9 +107,9 @@ fn a_dispatched_program_stays_in_its_run() {
     let desk = office();
     let script = desk.folder.path().join("coder.sh");
     let found = desk.folder.path().join("found");
+    let shown = desk.folder.path().join("shown");
     let poste = env!("CARGO_BIN_EXE_poste");
     let tries = [
-        "trust --yes --as anna",
         "register coder --kind human --update",
         "register coder --lead peer --update",
         "register mallory --kind human",
@@ -128,14 +128,26 @@ fn a_dispatched_program_stays_in_its_run() {
             ));
         }
     }
+    // Without a person, that only shows what it is about.
+    for asking in ["trust other --as anna", "trust other"] {
+        text.push_str(&format!(
+            "setsid --wait env -u POSTE_SESSION -u POSTE_RUN -u POSTE_AGENT '{poste}' {asking} >>'{}'\n",
+            shown.display()
+        ));
+    }
     text.push_str("echo done\n");
     fs::write(&script, text).unwrap();
+    let flows = desk.folder.path().join("workflows");
+    fs::create_dir(&flows).unwrap();
     let local = format!("[agent.coder]\nrun = [\"sh\", \"{}\"]\n", script.display());
     let file = desk.office().join("local.toml");
     fs::write(&file, local).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     desk.run(&["send", "coder", "Go on", "--type", "directive", "--as", "lead"]);
-    let dispatched = desk.command(&["dispatch", "--once"]).env("PATH", "/usr/bin:/bin").output().expect("it runs");
+    desk.trust();
+    let flow = "[[step]]\nkey = \"a\"\nagent = \"coder\"\nrequest = \"Obey\"\n";
+    fs::write(flows.join("other.toml"), flow).unwrap();
+    let dispatched = desk.bare_command(&["dispatch", "--once"]).env("PATH", "/usr/bin:/bin").output().expect("it runs");
     let why = fs::read_to_string(found.with_extension("why")).unwrap_or_default();
     let found = fs::read_to_string(&found).unwrap_or_else(|_| panic!("it did not run: {dispatched:?}"));
     assert_eq!(found.lines().count(), 2 * tries.len(), "{found}");
@@ -147,6 +159,10 @@ fn a_dispatched_program_stays_in_its_run() {
         let code = refusal["error"]["code"].as_str().unwrap_or_default();
         assert!(["not_a_person", "not_allowed"].contains(&code), "{refusal}");
     }
+    let shown = fs::read_to_string(shown).unwrap();
+    assert_eq!(shown.matches("not trusted").count(), 2, "{shown}\n{why}");
+    let trusted = desk.json(&["trust", "--list"]);
+    assert!(!trusted.to_string().contains("other.toml"), "{trusted}");
 }
 
 /// A real terminal, whose programs have no agent above them: the server of tmux leaves its parents.
@@ -167,9 +183,10 @@ impl Terminal {
         let terminal = Self { folder: tempfile::tempdir().expect("a folder") };
         let (home, end) = (desk.folder.path().display(), terminal.folder.path().join("end"));
         let line = format!(
-            "cd '{home}'; env -i HOME='{home}' PATH=/usr/bin:/bin TERM=screen {line}; echo $? >'{0}.new'; mv '{0}.new' '{0}'; \
-             cat",
-            end.display()
+            "cd '{home}'; env -i HOME='{home}' XDG_STATE_HOME='{state}' PATH=/usr/bin:/bin TERM=screen {line}; \
+             echo $? >'{0}.new'; mv '{0}.new' '{0}'; cat",
+            end.display(),
+            state = poste_testkit::state::home().display(),
         );
         terminal.run(&["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "40", &line]);
         (terminal, end)
@@ -257,17 +274,15 @@ fn an_agent_with_a_terminal_is_no_person() {
 #[test]
 fn a_token_speaks_for_a_person_and_no_agent_gets_it() {
     let desk = office();
-    let state = tempfile::tempdir().expect("a state folder");
-    fs::set_permissions(state.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let folder = tempfile::tempdir().expect("a folder for tokens");
     let with = |mut command: Command, file: Option<&Path>| {
-        command.env("XDG_STATE_HOME", state.path());
         command.envs(file.map(|file| ("POSTE_TOKEN_FILE", file)));
         command.output().expect("it runs")
     };
     let made = with(desk.command(&["--json", "token", "person"]), None);
     assert!(made.status.success(), "{}", code(&made));
     let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
-    let file = state.path().join("token");
+    let file = folder.path().join("token");
     fs::write(&file, made["token"].as_str().unwrap()).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 
@@ -278,14 +293,21 @@ fn a_token_speaks_for_a_person_and_no_agent_gets_it() {
     let registered = with(desk.bare_command(&["register", "eve", "--kind", "human"]), Some(&file));
     assert!(registered.status.success(), "{registered:?}");
 
+    // Also where nobody's name is given.
+    fs::write(desk.office().join("local.toml"), "[wake]\ncommand = ['true']\n").unwrap();
+    let trust = |file| String::from_utf8(with(desk.bare_command(&["trust"]), file).stdout).expect("text");
+    assert!(trust(None).contains("not trusted"));
+    let trusted = trust(Some(&file));
+    assert!(trusted.contains("trusted by") && !trusted.contains("not trusted"), "{trusted}");
+
     // A token that others can read, a link to one, another text, a revoked one.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(code(&approve(&asked(), &file)), "not_a_person");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let link = state.path().join("link");
+    let link = folder.path().join("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     assert_eq!(code(&approve(&asked(), &link)), "not_a_person");
-    let other = state.path().join("other");
+    let other = folder.path().join("other");
     fs::write(&other, "poste-person-0000").unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(code(&approve(&asked(), &other)), "not_a_person");
@@ -294,4 +316,6 @@ fn a_token_speaks_for_a_person_and_no_agent_gets_it() {
     let id = made["id"].as_str().unwrap();
     assert!(with(desk.bare_command(&["token", "revoke", id]), None).status.success());
     assert_eq!(code(&approve(&asked(), &file)), "not_a_person");
+    fs::write(desk.office().join("local.toml"), "[wake]\ncommand = ['false']\n").unwrap();
+    assert!(trust(Some(&file)).contains("not trusted"));
 }

@@ -22,7 +22,8 @@ fn said(output: &Output) -> String {
 
 /// The program in a folder, without anything that proves a person.
 fn poste(folder: &Path, args: &[&str]) -> Command {
-    let mut command = without_inheritance(Command::new(env!("CARGO_BIN_EXE_poste")), folder);
+    // A home folder is no project.
+    let mut command = without_inheritance(Command::new(env!("CARGO_BIN_EXE_poste")), &folder.join("home"));
     command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -88,7 +89,8 @@ impl Bait {
 /// Nothing that can be called in a folder runs its commands or tells a model of its mail.
 fn expect_inert(folder: &Path) {
     // What a victim has made private is no better than what an attacker sent.
-    fs::set_permissions(folder.join(".poste"), fs::Permissions::from_mode(0o700)).unwrap();
+    let private = Command::new("chmod").args(["-R", "go-rwx"]).arg(folder.join(".poste")).status().unwrap();
+    assert!(private.success());
     for args in [
         &["claim", "1", "--as", "coder"][..],
         &["verify", "1", "--as", "coder"],
@@ -121,10 +123,14 @@ fn hook(folder: &Path, moment: &str) -> String {
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
-/// The answers of a server to these tool calls.
 fn mcp(folder: &Path, calls: &[(&str, Value)]) -> String {
+    answers(poste(folder, &["mcp"]), calls)
+}
+
+/// The answers of a server to these tool calls.
+fn answers(mut server: Command, calls: &[(&str, Value)]) -> String {
     use std::io::Write as _;
-    let mut child = poste(folder, &["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = server.stdin(Stdio::piped()).spawn().unwrap();
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
                         "clientInfo": { "name": "t", "version": "1" } });
     let mut lines = vec![
@@ -151,7 +157,7 @@ fn an_office_in_a_clone_or_an_archive_is_inert() {
         fs::remove_file(clone.join(".git/index")).unwrap();
         expect_inert(&clone);
         // What is there is not adopted by making what is there already.
-        assert_eq!(ran(&clone, &["init"]).status.code(), Some(13));
+        assert_eq!(ran(&clone, &["init"]).status.code(), Some(14));
     }
 }
 
@@ -257,16 +263,21 @@ fn a_handoff_runs_nothing_that_no_person_has_trusted() {
     assert_eq!(ran(folder, &accept).status.code(), Some(4));
     assert!(!folder.join(LOOT).exists());
 
-    let create = json!({ "action": "create", "to": "me", "subject": "Mine",
-                         "verify": [{ "argv": ["touch", "loot"], "timeout_ms": 1000 }] });
-    let accept_tool = json!({ "action": "accept", "number": 1, "verify": true });
-    let register = ("office", json!({ "action": "register", "name": "me" }));
-    mcp(folder, &[register, ("hand_off", create), ("hand_off", accept_tool)]);
+    let verify = json!([{ "argv": ["touch", "loot"], "timeout_ms": 1000 }]);
+    let tried = ["lead", "coder"].map(|to| json!({ "action": "create", "to": to, "task": "Mine", "verify": verify }));
+    let [to_other, to_self] = tried.map(|create| ("handoff", create));
+    let accept_verifying = ("handoff", json!({ "action": "accept", "number": 1, "verify": true }));
+    let accept_only = ("handoff", json!({ "action": "accept", "number": 1 }));
+    let mut server = poste(folder, &["mcp"]);
+    server.env("POSTE_AGENT", "coder");
+    let answers = answers(server, &[to_other, to_self, accept_verifying, accept_only]);
+    assert_eq!(answers.matches("\"isError\":true").count(), 4, "{answers}");
     assert!(!folder.join(LOOT).exists());
 
     let trusted = poste(folder, &["trust", "--handoff", "1"]).env("POSTE_TEST_PERSON", "1").output().unwrap();
     assert!(trusted.status.success(), "{}", said(&trusted));
-    assert_eq!(ran(folder, &accept).status.code(), Some(0));
+    let accepted = ran(folder, &accept);
+    assert!(accepted.status.success(), "{}", said(&accepted));
     assert!(folder.join(LOOT).exists());
 }
 
@@ -278,8 +289,8 @@ fn a_program_cannot_trust_adopt_or_add_a_command() {
     fs::write(desk.office().join("local.toml"), gate()).unwrap();
     for args in [&["trust", "--as", "anna"][..], &["trust"], &["trust", "--as", "coder"]] {
         let _ = ran(folder, args);
-        let trusted = desk.json(&["trust"])["files"][0]["trusted"].clone();
-        assert_eq!(trusted, false, "{args:?}");
+        let shown: Value = serde_json::from_slice(&ran(folder, &["--json", "trust"]).stdout).unwrap();
+        assert_eq!(shown["files"][0]["trusted"], false, "{args:?}");
     }
     fs::remove_file(desk.office().join("local.toml")).unwrap();
 
@@ -294,7 +305,7 @@ fn a_program_cannot_trust_adopt_or_add_a_command() {
     assert!(Command::new("cp").arg("-a").arg(folder).arg(&there).status().unwrap().success());
     for args in [&["adopt"][..], &["adopt", "--as", "anna"]] {
         let _ = ran(&there, args);
-        assert_eq!(ran(&there, &["agents"]).status.code(), Some(13), "{args:?}");
+        assert_eq!(ran(&there, &["agents"]).status.code(), Some(14), "{args:?}");
     }
     // There is a store, so the id alone does not do.
     let id = desk.json(&["adopt"])["office"].as_str().unwrap().to_owned();
@@ -339,6 +350,6 @@ fn a_state_folder_in_a_repository_is_not_believed() {
     assert!(status.success());
     // Without the variable the state is below the home folder of the password database, where this office is unknown.
     let output = poste(folder, &["claim", "--as", "coder"]).env("XDG_STATE_HOME", &state).output().unwrap();
-    assert_eq!(output.status.code(), Some(13), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(14), "{}", said(&output));
     assert!(!folder.join(LOOT).exists());
 }

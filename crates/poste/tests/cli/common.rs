@@ -6,7 +6,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;

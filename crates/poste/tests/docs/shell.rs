@@ -61,7 +61,6 @@ impl Shell {
             .env("TERM", "xterm")
             .env("LANG", "C.UTF-8")
             .env("COLUMNS", COLUMNS.to_string())
-            .env("POSTE_TEST_PERSON", "1")
             // With a pipe as stdin, bash does not prompt and has no job control, so all children stay in its group.
             .stdin(Stdio::piped())
             .stdout(its_side.try_clone().expect("a second handle"))
