@@ -1,12 +1,14 @@
 //! Reading and replacing `poste.toml` and `local.toml`.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use poste_core::Error;
-use poste_core::store::Folder;
 use poste_core::store::folder;
+use poste_core::store::{Folder, Unsafe};
 
 /// The text of a configuration file, if it exists. It comes with a repository, so it may be anything: a pipe without a
 /// writer, a link to a device, a gigabyte.
@@ -14,7 +16,7 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
     // Ten times the size of the largest valid file. Collecting mistakes costs memory and time for each byte.
     const CONFIG_BYTES_MAX: u64 = 256 * 1024;
     let wrong = |message: String| Error::Config { path: path.to_owned(), message };
-    let file = match place(path).and_then(|(folder, name)| folder.open_to_read(name)) {
+    let file = match place(path).and_then(|(folder, name)| owned(folder.open_to_read(name)?)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(wrong(error.to_string())),
@@ -26,6 +28,12 @@ pub fn read_config(path: &Path) -> Result<Option<String>, Error> {
         return Err(wrong(format!("it has more than {CONFIG_BYTES_MAX} bytes")));
     }
     String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is not valid UTF-8".to_owned()))
+}
+
+/// Anybody can put a file into a folder that users share.
+fn owned(file: File) -> io::Result<File> {
+    let owner = file.metadata()?.uid();
+    if owner == rustix::process::geteuid().as_raw() { Ok(file) } else { Err(Unsafe::Owner(owner).into()) }
 }
 
 /// Replaces a configuration file atomically: after a crash it is the old one or the new one. `poste.toml` keeps its
@@ -105,6 +113,20 @@ mod tests {
         assert_eq!(fs::read_to_string(outside.path().join("victim")).unwrap(), "precious");
         assert_eq!(fs::read_to_string(project.path().join("inside")).unwrap(), "inside");
         assert_eq!(fs::read_dir(&office).unwrap().count(), 0, "no leftovers");
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_read() {
+        if !rustix::process::geteuid().is_root() {
+            return; // nobody else can give files away
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("poste.toml");
+        fs::write(&path, "theirs").unwrap();
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        assert!(matches!(read_config(&path), Err(Error::Unsafe { why: Unsafe::Owner(65534), .. })));
+        assert!(replace_config(&path, Some("theirs"), "new").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 
     #[test]

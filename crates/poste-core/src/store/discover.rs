@@ -36,16 +36,32 @@ pub fn place(from: &Path) -> PathBuf {
 
 /// The top of the git worktree that contains `from`.
 pub fn git_top(from: &Path) -> Option<PathBuf> {
-    from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
+    from.ancestors().find(|folder| is_own_worktree(folder)).map(Path::to_owned)
+}
+
+/// Whether a folder is a worktree of this user. As git itself demands, the folder and its `.git` both have to be: anybody
+/// can put a `.git` into a folder that users share.
+fn is_own_worktree(folder: &Path) -> bool {
+    let git = folder.join(".git");
+    let is_git = fs::metadata(&git).is_ok_and(|meta| (meta.is_dir() || meta.is_file()) && is_own(&meta));
+    is_git && fs::symlink_metadata(&git).is_ok_and(|meta| is_own(&meta)) && is_own_folder(folder)
+}
+
+fn is_own_folder(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|meta| is_own(&meta))
+}
+
+fn is_own(meta: &fs::Metadata) -> bool {
+    meta.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// The folder of the repository that `folder` is a linked worktree of. Only if the repository names it in return: a
 /// `.git` file can arrive with an archive and name any repository.
 fn main_worktree(folder: &Path) -> Option<PathBuf> {
-    if !folder.join(".git").is_file() {
+    if !folder.join(".git").is_file() || !is_own_worktree(folder) {
         return None;
     }
-    Repository::of(folder).map(|repository| repository.home().to_owned())
+    Repository::of(folder).map(|repository| repository.home().to_owned()).filter(|home| is_own_folder(home))
 }
 
 /// Whether a folder is the root of the file system or this user's home. Such a folder is never a worktree: everything
@@ -72,6 +88,5 @@ pub fn repository_top(folder: &Path) -> Option<PathBuf> {
 
 /// The `.git` of a submodule is a file that names a folder among the modules of the outer repository.
 fn is_submodule(top: &Path) -> bool {
-    let link = fs::read_to_string(top.join(".git")).unwrap_or_default();
-    link.strip_prefix("gitdir:").is_some_and(|path| path.contains("/modules/"))
+    Repository::named_by(top).is_some_and(|named| named.contains("/modules/"))
 }

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Worktree;
+use super::{Folder, Worktree};
 
 const WORKTREES: &str = "worktrees";
 /// Maximum size of the small files that link a worktree to its repository.
-const LINK_BYTES_MAX: u64 = 16 * 1024;
+const LINK_BYTES_MAX: u64 = 8 * 1024;
 
 #[derive(Debug)]
 pub struct Repository {
@@ -23,7 +23,7 @@ impl Repository {
         let tree = Worktree::open(top).ok()?;
         let own = match tree.folder.symlink_metadata(".git").ok()?.is_dir() {
             true => tree.root.join(".git"),
-            false => linked_from(&tree)?,
+            false => linked_from(&tree.root)?,
         };
         // For the main worktree, or a bare repository with its worktrees around it, it is inside.
         if own.starts_with(&tree.root) {
@@ -31,6 +31,14 @@ impl Repository {
         }
         let repository = Self { shared: Worktree::open(own.ancestors().nth(2)?).ok()? };
         repository.worktree(&tree.root).is_some().then_some(repository)
+    }
+
+    /// What the `.git` file of a linked worktree or a submodule names. A `.git` may be anything, such as a pipe without
+    /// a writer or a link to a device.
+    pub(in crate::store) fn named_by(top: &Path) -> Option<String> {
+        let bytes = Folder::open_other(top).ok()?.read(".git", LINK_BYTES_MAX + 1).ok()?;
+        let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= LINK_BYTES_MAX)?;
+        text.strip_prefix("gitdir:").map(|named| named.trim().to_owned())
     }
 
     /// The folder that all its worktrees belong to: the main worktree, or for a bare repository the repository itself or
@@ -51,7 +59,7 @@ impl Repository {
         let mut linked = names.map(|name| Path::new(WORKTREES).join(name.file_name()));
         let folder = linked.find(|folder| self.names(folder).as_deref() == Some(root))?;
         let tree = Worktree::open(root).ok()?;
-        (linked_from(&tree)? == shared.join(folder)).then_some(tree)
+        (linked_from(&tree.root)? == shared.join(folder)).then_some(tree)
     }
 
     /// The root of the worktree that a folder in `worktrees/` is for.
@@ -62,9 +70,8 @@ impl Repository {
 }
 
 /// The folder in its repository that the `.git` file of a linked worktree names.
-fn linked_from(tree: &Worktree) -> Option<PathBuf> {
-    let link = text(tree, Path::new(".git"))?;
-    tree.root().join(link.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+fn linked_from(top: &Path) -> Option<PathBuf> {
+    top.join(Repository::named_by(top)?).canonicalize().ok()
 }
 
 fn text(tree: &Worktree, path: &Path) -> Option<String> {

@@ -6,6 +6,7 @@ mod artifacts;
 mod blobs;
 mod clock;
 mod content;
+mod discover;
 mod document;
 mod envelope;
 mod error;
