@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use poste_core::office::Place;
-use poste_core::store::{Options, state};
-use poste_core::{Digest, Error, Office, Timestamp};
+use poste_core::store::{Options, Store, Unsafe, state};
+use poste_core::{Digest, Error, Office, Position, Timestamp, views};
 use serde::{Deserialize, Serialize};
 
 use crate::store::UserStore;
@@ -20,7 +20,7 @@ const KEY_DIGITS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adopted {
-    /// The office's id. Unknown while it is being made.
+    /// The office's id. Unknown while it is being made, when there is nothing that could be opened.
     pub office: Option<String>,
     /// Its folder, with all links resolved.
     pub path: PathBuf,
@@ -85,13 +85,18 @@ impl Found {
 
 /// Opens an office that this user has adopted. Every surface opens offices with this, or with [`look`].
 pub fn open(place: &Place) -> Result<Office, Error> {
-    check(place)?;
-    place.open()
+    let known = known(place)?;
+    let office = place.open()?;
+    check_id(place, known.as_ref(), &office)?;
+    Ok(office)
 }
 
 /// Opens an office without writing to it, also one that is not adopted: for a person who looks at it.
 pub fn look(place: &Place) -> Result<Office, Error> {
-    if check(place).is_ok() { place.open() } else { look_only(place) }
+    match open(place) {
+        Err(Error::NotAdopted { .. }) => look_only(place),
+        opened => opened,
+    }
 }
 
 fn look_only(place: &Place) -> Result<Office, Error> {
@@ -99,20 +104,36 @@ fn look_only(place: &Place) -> Result<Office, Error> {
     Place { options, ..place.clone() }.open()
 }
 
-/// Whether this user has adopted the office at a place; an error if not. Only reads, as agents in a sandbox cannot write
-/// to the store.
+/// Whether this user has adopted the office at a place; an error if not. One that is damaged may have an id that cannot
+/// be read, so it is known by its folder alone.
 pub fn check(place: &Place) -> Result<(), Error> {
+    let known = known(place)?;
+    look_only(place).map_or(Ok(()), |office| check_id(place, known.as_ref(), &office))
+}
+
+/// What the store says about the folder at a place; an error if it is not adopted. Only reads, as agents in a sandbox
+/// cannot write to the store.
+fn known(place: &Place) -> Result<Option<Adopted>, Error> {
     let Some(found) = Found::at(&place.path)?.filter(|found| has_database(&found.path)) else {
-        return Ok(()); // opening it says why
+        return Ok(None); // opening it says why
     };
     let Some(store) = UserStore::of(&place.options) else {
         return Err(not_adopted(place, "this user has no home folder to remember it in"));
     };
     match store.read::<Adopted>(&found.entry())? {
         // If it is no longer where it was, it was renamed.
-        Some(known) if known.path == found.path || !is_at(&known.path, &found.identity) => Ok(()),
+        Some(known) if known.path == found.path || !is_at(&known.path, &found.identity) => Ok(Some(known)),
         Some(_) => Err(not_adopted(place, "it was adopted at another path, and is there too")),
         None => Err(not_adopted(place, "it is a copy, or somebody else made it")),
+    }
+}
+
+/// A folder that is known may since have got other content, from an archive or a branch.
+fn check_id(place: &Place, known: Option<&Adopted>, office: &Office) -> Result<(), Error> {
+    match known.and_then(|known| known.office.as_ref()) {
+        Some(id) if *id == office.store().office_id()? => Ok(()),
+        Some(_) => Err(not_adopted(place, "another office lies here now")),
+        None => Err(not_adopted(place, "it lies where another one was being made")),
     }
 }
 
@@ -153,22 +174,86 @@ pub fn create(place: &Place) -> Result<bool, Error> {
     // Held to the end, so that a process that comes second finds the office adopted.
     let _held = store.hold()?;
     let at = place.clock.wall();
-    if !has_database(&place.path) {
-        match fs::DirBuilder::new().mode(0o700).create(&place.path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(Error::io(&place.path, error));
-            }
-            _ => {}
+    let is_new = make_folder(&place.path)?;
+    let before = match Found::at(&place.path)? {
+        Some(found) => store.read::<Adopted>(&found.entry())?,
+        None => None,
+    };
+    if has_database(&place.path) && !matches!(look_only(place), Err(Error::Unfinished(_))) {
+        let made = place.create()?;
+        // One that was interrupted at its very end: it is all there, and only the store does not know it yet.
+        let is_begun = before.is_some_and(|before| before.office.is_none());
+        if is_begun && let Some(id) = id_if_blank(place)? {
+            remember(&store, &place.path, Some(id), at)?;
         }
-        // Before there is anything in it, so that one that is interrupted can be finished.
-        remember(&store, &place.path, None, at)?;
+        return Ok(made);
     }
-    let made = place.create()?;
-    if made {
-        let id = place.open()?.store().office_id()?;
-        remember(&store, &place.path, Some(id), at)?;
+    if !is_new && before.is_none() && !holds_nothing(&place.path)? {
+        return Err(Error::NotEmpty(place.path.clone()));
     }
-    Ok(made)
+    // Before there is anything in it, so that one that is interrupted can be finished.
+    let begun = remember(&store, &place.path, None, at)?;
+    let made = place.create().and_then(|made| {
+        if made {
+            remember(&store, &place.path, Some(id_of(&place.options, &place.path)?), at)?;
+        }
+        Ok(made)
+    });
+    if !matches!(made, Ok(true)) {
+        let entry = Found { path: begun.path, identity: begun.identity }.entry();
+        match before {
+            Some(before) => store.write(&entry, &before)?,
+            None => drop(store.remove(&entry)?),
+        }
+    }
+    made
+}
+
+/// Returns whether there was none. A link is not followed: what it leads to may be anything.
+fn make_folder(path: &Path) -> Result<bool, Error> {
+    let failed = |error| Error::io(path, error);
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed(error)),
+    }
+    match fs::symlink_metadata(path).map_err(failed)?.file_type() {
+        found if found.is_dir() => Ok(false),
+        found if found.is_symlink() => Err(failed(Unsafe::Link.into())),
+        _ => Err(Error::NotAnOffice(path.to_owned())),
+    }
+}
+
+/// Whether a folder holds at most what every creation makes before there is an office: nothing that anybody wrote.
+fn holds_nothing(folder: &Path) -> Result<bool, Error> {
+    const MADE: [&str; 6] =
+        ["office.db", "office.db-wal", "office.db-shm", "office.db-journal", "write.lock", ".gitignore"];
+    let look = || -> std::io::Result<bool> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            let is_made = match meta.is_dir() {
+                true => fs::read_dir(entry.path())?.next().is_none(),
+                false => meta.is_file() && (meta.len() == 0 || MADE.iter().any(|name| entry.file_name() == *name)),
+            };
+            if !is_made {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    look().map_err(|error| Error::io(folder, error))
+}
+
+/// The id of an office in which there is nothing besides the record that opens it, also not in its tables alone.
+fn id_if_blank(place: &Place) -> Result<Option<String>, Error> {
+    let office = look_only(place)?;
+    let is_blank = office.head()?.position <= Position(1) && views::verify(office.store(), |_| {})?.problems.is_empty();
+    is_blank.then(|| office.store().office_id()).transpose()
+}
+
+fn id_of(options: &Options, path: &Path) -> Result<String, Error> {
+    Store::open(path, Options { read_only: true, ..options.clone() })?.office_id()
 }
 
 /// Calls `make`, which makes an office and puts it in place. It calls the function that it gets with the finished folder,
@@ -180,8 +265,11 @@ pub fn adopt_made<T, E: From<Error>>(
     let store = store_of(&place.options)?;
     let _held = store.hold()?;
     let at = place.clock.wall();
-    let made = make(&mut |finished| remember(&store, finished, None, at).map(drop))?;
-    remember(&store, &place.path, Some(look_only(place)?.store().office_id()?), at)?;
+    let made = make(&mut |finished| {
+        let id = id_of(&place.options, finished)?;
+        remember(&store, finished, Some(id), at).map(drop)
+    })?;
+    remember(&store, &place.path, Some(id_of(&place.options, &place.path)?), at)?;
     Ok(made)
 }
 
@@ -195,7 +283,7 @@ pub fn adopt(office: &Office) -> Result<Adopted, Error> {
 pub fn adopt_folder(options: &Options, path: &Path, id: Option<String>, at: Timestamp) -> Result<Adopted, Error> {
     let store = store_of(options)?;
     let _held = store.hold()?;
-    remember(&store, path, id, at)
+    remember(&store, path, id.or_else(|| id_of(options, path).ok()), at)
 }
 
 fn remember(store: &UserStore, path: &Path, office: Option<String>, at: Timestamp) -> Result<Adopted, Error> {

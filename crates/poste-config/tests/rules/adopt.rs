@@ -1,7 +1,8 @@
 //! Offices are used only where their user has adopted them.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
 
 use poste_config::trust::{self, Trust};
 use poste_config::{adopt, look, open};
@@ -21,6 +22,34 @@ fn adopted() -> (tempfile::TempDir, Place) {
     made.options.state = Some(folder.path().join("state/poste"));
     assert!(adopt::create(&made).unwrap());
     (folder, made)
+}
+
+/// A place for an office in a new project, with a store of its own.
+fn unmade() -> (tempfile::TempDir, Place) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut place = place(&Desk::new(), folder.path().join(".poste"));
+    place.options.state = Some(folder.path().join("state"));
+    (folder, place)
+}
+
+fn private_folder(path: &Path) {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(path).unwrap();
+}
+
+/// Puts the database of another office into a folder, as an archive that is unpacked over it does.
+fn unpack(foreign: &Desk, office: &Path) {
+    for name in ["office.db-wal", "office.db-shm"] {
+        let _ = fs::remove_file(office.join(name));
+    }
+    let database = office.join("office.db");
+    let _ = fs::remove_file(&database);
+    foreign.office.snapshot(&database).unwrap();
+    fs::set_permissions(&database, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn entries(place: &Place) -> usize {
+    let folder = place.options.state.as_ref().unwrap().join("offices");
+    fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
 fn is_refused(place: &Place) -> bool {
@@ -95,4 +124,91 @@ fn whoever_looks_at_a_foreign_office_changes_nothing() {
     assert!(matches!(poste_config::propose(&mut office, &proposal), Err(Error::ReadOnly(_))));
     let _: Settled = office.settle().unwrap();
     assert_eq!(office.head().unwrap().position, before);
+}
+
+#[test]
+fn another_office_in_the_same_folder_is_not_opened() {
+    let (_folder, made) = adopted();
+    let foreign = Desk::with(&["ann"]);
+    unpack(&foreign, &made.path);
+    let why = |result: Result<(), Error>| match result {
+        Err(Error::NotAdopted { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(open(&made).map(drop)), "another office lies here now");
+    assert_eq!(why(adopt::check(&made)), "another office lies here now");
+    assert!(!adopt::create(&made).unwrap() && is_refused(&made), "to make it again adopts nothing");
+    let office = look(&made).unwrap();
+    assert!(office.store().options().read_only);
+    adopt::adopt(&office).unwrap();
+    open(&made).unwrap();
+    adopt::check(&made).unwrap();
+}
+
+#[test]
+fn what_could_not_be_made_is_not_adopted() {
+    let (_folder, place) = unmade();
+    private_folder(&place.path);
+    for (name, text) in [("office.db", ""), ("office.db-wal", "mail")] {
+        fs::write(place.path.join(name), text).unwrap();
+        fs::set_permissions(place.path.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert!(matches!(adopt::create(&place), Err(Error::Emptied { .. })));
+    assert_eq!(entries(&place), 0);
+    unpack(&Desk::with(&["ann"]), &place.path);
+    assert!(is_refused(&place));
+}
+
+#[test]
+fn an_office_is_made_in_a_folder_only_if_nobody_wrote_anything_there() {
+    for (name, text) in
+        [("local.toml", "[types.alert]"), ("live/a", "x"), ("runs/1/a", ""), ("blobs/a", "x"), ("notes", "x")]
+    {
+        let (_folder, place) = unmade();
+        let planted = place.path.join(name);
+        private_folder(planted.parent().unwrap());
+        fs::write(planted, text).unwrap();
+        assert!(matches!(adopt::create(&place), Err(Error::NotEmpty(_))), "{name}");
+        assert_eq!(entries(&place), 0, "{name}");
+    }
+    let (_folder, place) = unmade();
+    private_folder(&place.path.join("blobs"));
+    for name in ["office.db", "bell", "write.lock"] {
+        fs::write(place.path.join(name), "").unwrap();
+        fs::set_permissions(place.path.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert!(adopt::create(&place).unwrap(), "leftovers of a creation that was interrupted");
+    open(&place).unwrap();
+}
+
+#[test]
+fn no_office_is_made_through_a_link() {
+    let (folder, place) = unmade();
+    let other = folder.path().join("elsewhere");
+    private_folder(&other);
+    symlink(&other, &place.path).unwrap();
+    assert!(matches!(adopt::create(&place), Err(Error::Unsafe { .. })));
+    assert_eq!((entries(&place), fs::read_dir(&other).unwrap().count()), (0, 0));
+}
+
+/// Takes the id from the entry, as if its process had died just before it knew the id.
+fn interrupt(place: &Place) {
+    let folder = place.options.state.as_ref().unwrap().join("offices");
+    let entry = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&entry).unwrap();
+    let id = open(place).unwrap().store().office_id().unwrap();
+    fs::write(entry, text.replace(&format!("\"{id}\""), "null")).unwrap();
+}
+
+#[test]
+fn only_an_empty_office_is_taken_for_the_one_whose_making_was_interrupted() {
+    let (_folder, made) = adopted();
+    interrupt(&made);
+    assert!(is_refused(&made), "it may be any office");
+    assert!(!adopt::create(&made).unwrap());
+    open(&made).unwrap();
+    interrupt(&made);
+    unpack(&Desk::with(&["ann"]), &made.path);
+    assert!(!adopt::create(&made).unwrap());
+    assert!(is_refused(&made));
 }

@@ -681,6 +681,11 @@ fn a_broken_office_is_told_of_once_and_harms_nothing() {
 fn as_nobody(command: &Command, folder: &Path, lasting: &Path) -> Command {
     const NOBODY: u32 = 65_534;
     let is_root = rustix::process::geteuid().is_root();
+    let state = lasting.join("state");
+    // While the office is still that of this process.
+    if !state.exists() {
+        poste_testkit::state::adopt_in(&state, &folder.join(".poste"));
+    }
     let mut nobodys = match is_root {
         true => {
             let status = Command::new("chown").args(["-R", "65534:65534"]).arg(folder).status().unwrap();
@@ -695,10 +700,6 @@ fn as_nobody(command: &Command, folder: &Path, lasting: &Path) -> Command {
     nobodys.args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {
         nobodys.env(name, value.unwrap_or_default());
-    }
-    let state = lasting.join("state");
-    if !state.exists() {
-        poste_testkit::state::adopt_in(&state, &folder.join(".poste"));
     }
     if is_root {
         assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(&state).status().unwrap().success());
