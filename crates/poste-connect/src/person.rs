@@ -58,14 +58,15 @@ impl Terminal {
         if front != rustix::process::getpgrp() {
             return Err(Doubt::Background);
         }
-        let above = processes::lineage().ok_or(Doubt::Hidden)?;
-        if let Some(program) = above.iter().find_map(agent_program) {
-            return Err(Doubt::Program(program));
+        let above = no_agent_above(office)?;
+        // What started the command may have ended, so that it is seen below nothing. The shell that a person types in
+        // leads the session of their terminal, so it must be seen too.
+        let leader = rustix::process::getsid(None).map_err(|_| Doubt::Hidden)?.as_raw_nonzero().get();
+        let is_leader = |pid: u32| i32::try_from(pid) == Ok(leader);
+        if !is_leader(std::process::id()) && !above.iter().any(|ancestor| is_leader(ancestor.process.pid)) {
+            return Err(Doubt::Hidden);
         }
-        match keeper(office, above)? {
-            Some(keeper) => Err(Doubt::Agent(keeper)),
-            None => Ok(Self(terminal)),
-        }
+        Ok(Self(terminal))
     }
 
     /// Asks for a word, which confirms the act. What was typed before the question does not count.
@@ -79,13 +80,25 @@ impl Terminal {
     }
 }
 
-/// The run that this process belongs to, whatever its environment says.
-pub fn run_above(office: &Office) -> Option<Keeper> {
-    keeper(Some(office), processes::lineage()?).ok()?.filter(|keeper| keeper.is_run)
+/// What started this process, if no agent did. A token proves a person only there: an agent that finds one is no person.
+pub fn no_agent_above(office: Option<&Office>) -> Result<Vec<Ancestor>, Doubt> {
+    let above = processes::lineage().ok_or(Doubt::Hidden)?;
+    if let Some(program) = above.iter().find_map(agent_program) {
+        return Err(Doubt::Program(program));
+    }
+    match keeper(office, &above)? {
+        Some(keeper) => Err(Doubt::Agent(keeper)),
+        None => Ok(above),
+    }
 }
 
-fn keeper(office: Option<&Office>, above: Vec<Ancestor>) -> Result<Option<Keeper>, Doubt> {
-    let above: Vec<SessionProcess> = above.into_iter().map(|ancestor| ancestor.process).collect();
+/// The run that this process belongs to, whatever its environment says.
+pub fn run_above(office: &Office) -> Option<Keeper> {
+    keeper(Some(office), &processes::lineage()?).ok()?.filter(|keeper| keeper.is_run)
+}
+
+fn keeper(office: Option<&Office>, above: &[Ancestor]) -> Result<Option<Keeper>, Doubt> {
+    let above: Vec<SessionProcess> = above.iter().map(|ancestor| ancestor.process.clone()).collect();
     let found = office.map(|office| views::keeper(office.store(), &above)).transpose();
     Ok(found.map_err(|_| Doubt::Hidden)?.flatten())
 }

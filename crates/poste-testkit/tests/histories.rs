@@ -310,6 +310,7 @@ fn a_claim_counts_for_what_it_is(standing: Standing, proposal: &Proposal, verdic
         Code::Retired,
         Code::NeedsAnswer,
         Code::IsHandoff,
+        Code::NotAPerson,
     ];
     if refused_as.is_some_and(|code| other_reasons.contains(&code)) {
         return Ok(());

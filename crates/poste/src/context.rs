@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ColorChoice;
 use poste_config::token;
-use poste_connect::person::{Terminal, run_above};
+use poste_connect::person::{Doubt, Terminal, no_agent_above, run_above};
 use poste_connect::station::{self, Station};
 use poste_core::log::{MessageNo, Proof, Via};
 use poste_core::office::{Office, Place};
@@ -309,6 +309,9 @@ impl Cx {
         }
         let Some(file) = std::env::var_os(token::VARIABLE).filter(|file| !file.is_empty()) else { return Ok(None) };
         token::check(Path::new(&file))?;
+        let found =
+            |doubt: Doubt| CommandError::from(person::unproven(format!("the token proves nothing here: {doubt}")));
+        no_agent_above(self.office().ok().as_ref()).map_err(found)?;
         Ok(Some(Proof::Token))
     }
 

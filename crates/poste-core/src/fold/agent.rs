@@ -104,8 +104,12 @@ impl Rule for Retire {
     type Plan = Agent;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Agent, Stop> {
-        speaker(tables, cx)?;
-        active_agent(tables, &self.name)
+        let agent = speaker(tables, cx)?;
+        let retired = active_agent(tables, &self.name)?;
+        if retired.is_person() && !cx.speaks_as_person(&agent) {
+            return Err(cx.only_person(&agent, format!("only a person may retire {}, who is one", retired.name)));
+        }
+        Ok(retired)
     }
 
     fn apply(agent: Agent, tables: &mut Tables<'_>, cx: &Context) -> Result<Effect, Error> {

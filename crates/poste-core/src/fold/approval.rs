@@ -128,9 +128,15 @@ fn may_default(tables: &Tables<'_>, kind: &TypeName, choices: &[Word], default: 
     }
 }
 
-/// Whether a choice approves: the first one, or the word `approve` wherever it stands.
+/// Words that approve wherever they stand.
+const APPROVING: &[&str] = &[
+    "accept", "allow", "approve", "approved", "confirm", "deploy", "do", "go", "merge", "ok", "okay", "proceed",
+    "ship", "yes",
+];
+
+/// Whether a choice approves: the first one, or a word that does so wherever it stands.
 pub fn approves(choices: &[Word], choice: &Word) -> bool {
-    choices.first() == Some(choice) || choice.as_str() == "approve"
+    choices.first() == Some(choice) || APPROVING.contains(&choice.as_str())
 }
 
 fn check_choices(choices: &[Word]) -> Result<(), Stop> {

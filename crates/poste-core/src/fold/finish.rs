@@ -24,6 +24,7 @@ fn decide_finish(
     token: Option<Position>,
 ) -> Result<FinishPlan, Stop> {
     let agent = speaker(tables, cx)?;
+    cx.require_proof(&agent)?;
     let message = delivery::message(tables, number)?;
     let own = own_delivery(tables, &agent, &message, token)?;
     let authority = delivery::authority(tables, cx, &own, token)?;
@@ -116,6 +117,7 @@ impl Rule for Ack {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let message = delivery::message(tables, self.message)?;
         let own = own_delivery(tables, &agent, &message, None)?;
         if !own.state.is_open() {

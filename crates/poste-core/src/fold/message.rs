@@ -102,6 +102,7 @@ pub(crate) fn plan(header: &Send, tables: &Tables<'_>, cx: &Context, terms: Term
     let ends = match &header.ends {
         None => None,
         Some(ends) => {
+            cx.require_proof(&sender)?;
             let message = delivery::message(tables, ends.message)?;
             approval::must_not_await(tables, ends.message)?;
             let own = delivery::own_delivery(tables, &sender, &message, ends.token)?;

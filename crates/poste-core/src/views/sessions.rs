@@ -49,18 +49,21 @@ pub struct Keeper {
     pub is_run: bool,
 }
 
-/// The agent that one of these processes of this machine works for: a run that has not ended, or a live session. A person
-/// may start a session of their own, so those do not count.
+/// The agent that one of these processes of this machine works for: a run that has not ended, or a session. A process that
+/// was an agent's stays one while it lives: an agent may close its session. A person may start a session of their own, so
+/// those do not count.
 pub fn keeper(store: &Store, processes: &[SessionProcess]) -> Result<Option<Keeper>, Error> {
     let tables = store.tables()?;
     let is_among = |process: &SessionProcess| processes.contains(process);
     if let Some(run) = tables.all_running()?.into_iter().find(|run| is_among(&run.supervisor)) {
         return Ok(Some(Keeper { agent: run.agent, session: run.run, is_run: true }));
     }
-    for live in tables.live_sessions()? {
-        let is_persons = || Ok::<_, Error>(tables.agent(live.agent.as_str())?.is_some_and(|agent| agent.is_person()));
-        if live.process.as_ref().is_some_and(is_among) && !is_persons()? {
-            return Ok(Some(Keeper { agent: live.agent, session: live.id, is_run: false }));
+    for process in processes {
+        for session in tables.sessions_of_pid(process.pid)? {
+            let is_persons = tables.agent(session.agent.as_str())?.is_some_and(|agent| agent.is_person());
+            if session.process.as_ref() == Some(process) && !is_persons {
+                return Ok(Some(Keeper { agent: session.agent, session: session.id, is_run: false }));
+            }
         }
     }
     Ok(None)

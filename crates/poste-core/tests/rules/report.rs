@@ -494,7 +494,7 @@ fn one_decision_is_told_once_and_credited_to_nobody_else() {
     assert_eq!(told(&desk, late)[1..], [said("poste", Happened::Defaulted, "deny, the default")]);
 
     let withdrawn = question(&mut desk, "bob");
-    accepted(desk.retire("lead", "ann"));
+    accepted(desk.retire("ann", "ann"));
     assert_eq!(told(&desk, withdrawn)[1].1, Happened::Withdrawn);
     let day = day(&desk, since, desk.now().plus_ms(1));
     assert!(day.ended_badly.iter().all(|ended| ![answered, late, withdrawn].contains(&ended.number)), "{day:?}");

@@ -442,6 +442,7 @@ CREATE TABLE sessions (
 CREATE UNIQUE INDEX sessions_live ON sessions (agent) WHERE state = 0;
 CREATE INDEX sessions_root ON sessions (root, position);
 CREATE INDEX sessions_position ON sessions (position);
+CREATE INDEX sessions_pid ON sessions (pid) WHERE pid IS NOT NULL;
 
 -- The notes of a session, kept at its root.
 CREATE TABLE session_notes (

@@ -129,6 +129,11 @@ impl Tables<'_> {
         self.all(select!(SessionRow, "WHERE state = 0 ORDER BY position"), [])
     }
 
+    /// The sessions, live or ended, of processes with this number.
+    pub fn sessions_of_pid(&self, pid: u32) -> Result<Vec<SessionRow>, Error> {
+        self.all(select!(SessionRow, "WHERE pid = ?1 ORDER BY position"), [pid])
+    }
+
     /// The newest sessions, live or ended.
     pub fn newest_sessions(&self, limit: usize) -> Result<Vec<SessionRow>, Error> {
         self.all(select!(SessionRow, "ORDER BY position DESC LIMIT ?1"), [limit])
