@@ -103,6 +103,8 @@ pub struct AgentConfig {
     pub preset: Preset,
     /// Replaces what the preset runs.
     pub run: Option<Vec<String>>,
+    /// How the file names the program, where a copy of it runs instead.
+    pub named: Option<String>,
     /// None: that of the preset.
     pub input: Option<Input>,
     pub answer: Option<AnswerBy>,
@@ -173,6 +175,7 @@ impl AgentConfig {
         Self {
             preset: Preset::Command,
             run: None,
+            named: None,
             input: None,
             answer: None,
             mode: Mode::Session,
@@ -202,7 +205,13 @@ impl AgentConfig {
     /// What is run, as shown to a person who is asked to trust it.
     pub fn shown(&self) -> String {
         match &self.run {
-            Some(words) => Program::Words(words.clone()).text(),
+            Some(words) => {
+                let mut words = words.clone();
+                if let (Some(named), Some(program)) = (&self.named, words.first_mut()) {
+                    program.clone_from(named);
+                }
+                Program::Words(words).text()
+            }
             None => format!("{} (preset)", self.preset.word()),
         }
     }

@@ -49,7 +49,7 @@ pub use on::{EmailConfig, HandlerConfig, Matches, ON, ON_TEMPLATES, OnRule, Secr
 pub use read::{Given, Problem, check_local, read_local};
 pub use rules::{propose, rules, submit};
 pub use settings::{Standing, Written, add_agent, change_config, standing, sync_policy};
-pub use trust::{Candidate, Reviewed, Trust};
+pub use trust::{Candidate, Refusal, Reviewed, Trust};
 pub use view::{PolicyView, Setting, Source, settings};
 pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 
@@ -126,9 +126,13 @@ pub struct Command {
     pub folder: Option<String>,
     /// Text that precedes the first message of an agent.
     pub prompt: Option<String>,
-    /// Its first word. If that is a program in the project, a copy of it is trusted and runs.
+    /// Its first word, if that is started directly.
     #[serde(skip)]
     pub program: Option<String>,
+    /// BLAKE3 of that program, if it lies in the project. A copy of it is trusted and runs.
+    pub digest: Option<Digest>,
+    /// Why it cannot be trusted.
+    pub problem: Option<String>,
 }
 
 /// Every entry of a file that would run a command, or decide something without a person.
@@ -158,6 +162,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         folder: agent.folder.clone(),
         prompt: agent.prompt.clone(),
         program: agent.run.as_ref().and_then(|words| words.first().cloned()),
+        ..Command::default()
     });
     let of_rules = file.on.iter().filter_map(|rule| {
         let command = rule.handler.trusted_action()?;

@@ -87,8 +87,11 @@ fn ready(office: &Office, source: Source) -> Result<Ready, Error> {
     let Trust::Trusted(reviewed) = reviews.trust(&Candidate { file: file_name(source), text, commands })? else {
         return Ok(Ready { file, trusted: false });
     };
+    for agent in file.agents.values_mut() {
+        agent.named = agent.run.as_ref().and_then(|words| words.first().cloned());
+        agent.trusted = true;
+    }
     each_command(&mut file, |words| reviews.pin(&reviewed, words));
-    file.agents.values_mut().for_each(|agent| agent.trusted = true);
     Ok(Ready { file, trusted: true })
 }
 

@@ -14,7 +14,7 @@ use poste_core::{Error, Office};
 
 use crate::disk::{read_config, replace_config};
 use crate::office::{config, config_path, schemas_of};
-use crate::trust::{is_reviewed, renew};
+use crate::trust::{renew, reviewed_programs};
 use crate::{Change, ConfigFile, FilePolicy, KeyPath, LOCAL_FILE, NewAgent, Problem, SCHEMA, Value, edit};
 
 /// How the rules of this machine's file relate to those in force.
@@ -119,12 +119,13 @@ pub struct Written {
 pub fn add_agent(office: &Office, agent: &NewAgent, by: Option<String>) -> Result<Written, Error> {
     let path = office.path()?.join(LOCAL_FILE);
     let _guard = office.lock()?;
-    let was_trusted = is_reviewed(office, Source::Machine)?;
     let old = read_config(&path)?;
+    let reviewed = reviewed_programs(office, Source::Machine, old.as_deref())?;
     let new = edit::add_agent(old.as_deref().unwrap_or_default(), agent).map_err(|found| unsound(&path, &found))?;
-    let Some(new) = new else { return Ok(Written { changed: false, trusted: was_trusted }) };
+    let Some(new) = new else { return Ok(Written { changed: false, trusted: reviewed.is_some() }) };
     replace_config(&path, old.as_deref(), &new)?;
-    Ok(Written { changed: true, trusted: renew(office, Source::Machine, was_trusted, by)? })
+    let named = agent.run.first();
+    Ok(Written { changed: true, trusted: renew(office, Source::Machine, new, reviewed, named, by)? })
 }
 
 /// Sets or unsets one key of this machine's `poste.toml`. The file is only written if the result is valid. The change
@@ -140,9 +141,9 @@ pub fn change_config(
     let path = config_path(office)?;
     // Of two concurrent changes one would be lost, so they take the lock of every writer.
     let _guard = office.lock()?;
-    // A file that cannot be read is not trusted, and this may be what corrects it.
-    let was_trusted = is_reviewed(office, Source::Office).unwrap_or(false);
     let old = read_config(&path)?;
+    // A file that cannot be read is not trusted, and this may be what corrects it.
+    let reviewed = reviewed_programs(office, Source::Office, old.as_deref()).unwrap_or_default();
     let change =
         edit::change(old.as_deref().unwrap_or_default(), key, value).map_err(|found| unsound(&path, &found))?;
     if let (KeyPath::OfType(kind, known), Some(Value::Schema(source))) = (key, value)
@@ -154,10 +155,10 @@ pub fn change_config(
         }
     }
     if old.as_deref().unwrap_or_default() == change.text {
-        return Ok((change, Written { changed: false, trusted: was_trusted }));
+        return Ok((change, Written { changed: false, trusted: reviewed.is_some() }));
     }
     replace_config(&path, old.as_deref(), &change.text)?;
-    let trusted = renew(office, Source::Office, was_trusted, by)?;
+    let trusted = renew(office, Source::Office, change.text.clone(), reviewed, None, by)?;
     Ok((change, Written { changed: true, trusted }))
 }
 

@@ -179,13 +179,16 @@ impl UserStore {
 /// Where the search path finds a program.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
 }
 
 /// The bytes of a program, if it is a file that can be run.
 pub(crate) fn read_program(path: &Path) -> Option<Vec<u8>> {
-    let meta = fs::metadata(path).ok()?;
-    (meta.is_file() && meta.mode() & 0o111 != 0).then(|| fs::read(path).ok()).flatten()
+    is_program(path).then(|| fs::read(path).ok()).flatten()
 }
 
 fn is_missing(error: &std::io::Error) -> bool {

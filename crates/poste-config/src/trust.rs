@@ -1,7 +1,7 @@
 //! Files whose commands a person on this machine has reviewed. Any other file runs nothing: it may have arrived with a
 //! repository or an archive, or an agent may have written it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use poste_core::gates::Source;
@@ -15,6 +15,9 @@ use crate::{Command, ConfigFile, FILE, commands, read_config, read_local};
 
 const TRUSTED: &str = "trusted";
 
+/// Programs by the word that starts each, with the digest of the copy that runs.
+type Programs = BTreeMap<String, Digest>;
+
 /// A file as a person reviewed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +27,7 @@ pub struct Reviewed {
     /// Its whole text, to show what changed later.
     pub text: String,
     /// The programs of its commands that lay in the project. Copies of them run.
-    pub programs: BTreeMap<String, Digest>,
+    pub programs: Programs,
     pub by: String,
     /// In milliseconds.
     pub at: Timestamp,
@@ -56,8 +59,44 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    fn programs(&self) -> impl Iterator<Item = &str> {
-        self.commands.iter().filter_map(|command| command.program.as_deref())
+    /// Equal only for equal texts whose commands do the same, down to the bytes of programs in the project.
+    pub fn digest(&self) -> Digest {
+        let shown = serde_json::to_vec(&(&self.file, &self.text, &self.commands)).expect("plain data");
+        Digest::of(&shown)
+    }
+
+    /// The first command that cannot be trusted, and why.
+    pub fn problem(&self) -> Option<(&Command, &str)> {
+        self.commands.iter().find_map(|command| Some((command, command.problem.as_deref()?)))
+    }
+}
+
+impl Reviewed {
+    /// The programs that are not as they were reviewed.
+    pub fn changed_programs<'a>(&self, now: &'a Candidate) -> BTreeSet<&'a str> {
+        // A program that only a new text starts has not changed.
+        let is_known = |word: &str| self.text == now.text || self.programs.contains_key(word);
+        let changed = now.commands.iter().filter_map(|command| {
+            let word = command.program.as_deref()?;
+            (is_known(word) && self.programs.get(word) != command.digest.as_ref()).then_some(word)
+        });
+        changed.collect()
+    }
+}
+
+/// Why something is not trusted although a person wants that.
+#[derive(Debug)]
+pub enum Refusal {
+    /// This program is not what was shown.
+    Changed(String),
+    /// What is wrong with a command.
+    Unsound(String),
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -100,31 +139,55 @@ impl Reviews {
     pub(crate) fn trust(&self, candidate: &Candidate) -> Result<Trust, Error> {
         let Some(reviewed) = self.reviewed(&candidate.file)? else { return Ok(Trust::Never) };
         let is_same = reviewed.digest == Digest::of(candidate.text.as_bytes())
-            && candidate.programs().all(|word| {
-                let now = self.own_program(word).map(|path| path.and_then(|path| read_program(&path)));
-                now.is_ok_and(|bytes| bytes.map(|bytes| Digest::of(&bytes)).as_ref() == reviewed.programs.get(word))
-            });
+            && self.with_programs(candidate.clone()).commands.iter().all(|now| is_as_in(&reviewed.programs, now));
         Ok(if is_same { Trust::Trusted(reviewed) } else { Trust::Changed(reviewed) })
     }
 
-    /// Where a program is, if it lies in the project: whoever can write there could replace it.
-    fn own_program(&self, word: &str) -> Result<Option<PathBuf>, String> {
-        let project = self.project.to_string_lossy();
-        let word = ["{worktree}", "{folder}"].iter().fold(word.to_owned(), |word, name| word.replace(name, &project));
-        if word.contains('{') {
+    /// Completes each command with what its program is now.
+    fn with_programs(&self, mut candidate: Candidate) -> Candidate {
+        let mut found = Programs::new();
+        for command in &mut candidate.commands {
+            (command.digest, command.problem) = match self.own_program(command) {
+                Ok(bytes) => (bytes.map(|bytes| Digest::of(&bytes)), None),
+                Err(why) => (None, Some(why)),
+            };
+            if let (Some(word), Some(digest)) = (&command.program, command.digest)
+                && found.insert(word.clone(), digest).is_some_and(|other| other != digest)
+            {
+                // Copies are found by the word.
+                command.problem = Some(format!("{word} is another program in another folder; give it its own name"));
+            }
+        }
+        candidate
+    }
+
+    /// The bytes of a program that lies in the project: whoever can write there could replace it. A path that is relative
+    /// always counts, because what it leads to depends on where it is run.
+    fn own_program(&self, command: &Command) -> Result<Option<Vec<u8>>, String> {
+        let Some(word) = command.program.as_deref() else { return Ok(None) };
+        let folder = command.folder.as_ref().map_or_else(|| self.project.clone(), |folder| self.project.join(folder));
+        let text = folder.to_string_lossy();
+        let filled = ["{worktree}", "{folder}"].iter().fold(word.to_owned(), |word, name| word.replace(name, &text));
+        if filled.contains('{') {
             return Err(format!("{word}: a program cannot be a placeholder"));
         }
-        let path = match word.contains('/') {
-            true => self.project.join(&word),
-            false => match find_program(&word) {
+        let path = match filled.contains('/') {
+            true => folder.join(&filled),
+            false => match find_program(&filled) {
                 Some(path) => path,
                 None => return Ok(None),
             },
         };
+        let is_relative = word.contains('/') && !Path::new(word).is_absolute();
         let is_project = self.project.parent().is_some() && state::home().is_none_or(|home| home != self.project);
-        let is_inside = |path: &Path| path.starts_with(&self.project);
         let real = path.canonicalize().ok();
-        Ok((is_project && (is_inside(&path) || real.as_deref().is_some_and(is_inside))).then_some(path))
+        let is_inside =
+            |folder: &Path| path.starts_with(folder) || real.as_deref().is_some_and(|real| real.starts_with(folder));
+        if !is_relative && !(is_project && (is_inside(&self.project) || is_inside(&folder))) {
+            return Ok(None);
+        }
+        let place = command.folder.as_deref().unwrap_or("the project");
+        read_program(&path).map(Some).ok_or_else(|| format!("{word} is not a program in {place}"))
     }
 
     /// Makes a command run the copy of its program that was reviewed.
@@ -156,12 +219,21 @@ pub fn candidates(office: &Office) -> Result<Vec<Candidate>, Error> {
 
 /// A configuration file of an office, if it exists.
 pub fn candidate(office: &Office, source: Source) -> Result<Option<Candidate>, Error> {
+    let text = read_config(&path_of(office, source)?)?;
+    text.map(|text| candidate_of(office, source, text)).transpose()
+}
+
+fn path_of(office: &Office, source: Source) -> Result<PathBuf, Error> {
     let folder = office.path()?;
-    let path = match source {
+    Ok(match source {
         Source::Office => folder.with_file_name(FILE),
         Source::Machine => folder.join(crate::LOCAL_FILE),
-    };
-    let Some(text) = read_config(&path)? else { return Ok(None) };
+    })
+}
+
+/// What a configuration file would be with this text.
+fn candidate_of(office: &Office, source: Source, text: String) -> Result<Candidate, Error> {
+    let path = path_of(office, source)?;
     let file = match source {
         Source::Office => ConfigFile::parse(&text, &path)?,
         Source::Machine => match read_local(&text) {
@@ -169,7 +241,17 @@ pub fn candidate(office: &Office, source: Source) -> Result<Option<Candidate>, E
             (_, problems) => return Err(Error::Config { path, message: problems[0].to_string() }),
         },
     };
-    Ok(Some(Candidate { file: file_name(source), text, commands: commands(&file) }))
+    let candidate = Candidate { file: file_name(source), text, commands: commands(&file) };
+    Ok(Reviews::of(office)?.with_programs(candidate))
+}
+
+/// Commands that run in this folder, with the digests of their programs there.
+pub fn in_folder(office: &Office, mut candidate: Candidate, folder: Option<&Path>) -> Result<Candidate, Error> {
+    let reviews = Reviews::of(office)?;
+    if let Some(folder) = folder.filter(|folder| *folder != reviews.project) {
+        candidate.commands.iter_mut().for_each(|command| command.folder = Some(folder.display().to_string()));
+    }
+    Ok(reviews.with_programs(candidate))
 }
 
 pub(crate) fn file_name(source: Source) -> String {
@@ -179,23 +261,48 @@ pub(crate) fn file_name(source: Source) -> String {
     }
 }
 
-/// Remembers that a person has reviewed this text, with the programs in the project that it starts.
-pub fn set_trusted(office: &Office, candidate: &Candidate, by: String) -> Result<Reviewed, Error> {
+/// Remembers that a person has reviewed this text, and keeps copies of the programs in the project that it starts.
+/// Refuses a program that is no longer the one that was shown.
+pub fn set_trusted(office: &Office, candidate: &Candidate, by: String) -> Result<Reviewed, Refusal> {
+    if let Some((_, why)) = candidate.problem() {
+        return Err(Refusal::Unsound(why.to_owned()));
+    }
     let store = store_of(office.store().options())?;
     let reviews = Reviews::at(office.path()?, Some(store.clone()))?;
     let _held = store.hold()?;
-    let wrong = |message: String| Error::Config { path: PathBuf::from(&candidate.file), message };
-    let mut programs = BTreeMap::new();
-    for word in candidate.programs() {
-        let bytes = reviews.own_program(word).map_err(wrong)?.and_then(|path| read_program(&path));
+    let mut programs = Programs::new();
+    for command in &candidate.commands {
+        let Some(word) = command.program.clone() else { continue };
+        let changed = |_| Refusal::Changed(word.clone());
+        let bytes = reviews.own_program(command).map_err(changed)?;
+        if bytes.as_deref().map(Digest::of) != command.digest {
+            return Err(Refusal::Changed(word));
+        }
         if let Some(bytes) = bytes {
-            programs.insert(word.to_owned(), store.keep_program(&bytes)?);
+            programs.insert(word, store.keep_program(&bytes)?);
         }
     }
-    let Candidate { file, text, .. } = candidate.clone();
+    Ok(remember(office, &store, &reviews, candidate.clone(), programs, by)?)
+}
+
+fn remember(
+    office: &Office,
+    store: &UserStore,
+    reviews: &Reviews,
+    candidate: Candidate,
+    programs: Programs,
+    by: String,
+) -> Result<Reviewed, Error> {
+    let Candidate { file, text, .. } = candidate;
     let reviewed = Reviewed { digest: Digest::of(text.as_bytes()), file, text, programs, by, at: office.wall() };
     store.write(&reviews.entry(&reviewed.file), &reviewed)?;
     Ok(reviewed)
+}
+
+/// Whether the program of a command is the one that was reviewed.
+fn is_as_in(programs: &Programs, now: &Command) -> bool {
+    let reviewed = now.program.as_ref().and_then(|word| programs.get(word));
+    now.problem.is_none() && reviewed == now.digest.as_ref()
 }
 
 /// Everything of an office that was reviewed.
@@ -222,26 +329,59 @@ pub fn revoke_trust(office: &Office, file: Option<&str>) -> Result<Vec<String>, 
     Ok(revoked)
 }
 
-/// A change of a file by Poste itself, on behalf of a person: what was trusted stays trusted, and what ran nothing
-/// before may run what the person added. Returns whether the new text is trusted.
-pub(crate) fn renew(office: &Office, source: Source, was_trusted: bool, by: Option<String>) -> Result<bool, Error> {
-    let Some(candidate) = candidate(office, source)? else { return Ok(true) };
-    match by {
-        _ if candidate.commands.is_empty() => Ok(true),
-        Some(by) if was_trusted => set_trusted(office, &candidate, by).map(|_| true),
-        _ => Ok(trust(office, &candidate)?.is_trusted()),
+/// The programs that were reviewed with this text of a file. `None` if the text was not; one that runs nothing needs no
+/// review.
+pub(crate) fn reviewed_programs(
+    office: &Office,
+    source: Source,
+    text: Option<&str>,
+) -> Result<Option<Programs>, Error> {
+    let Some(text) = text else { return Ok(Some(Programs::new())) };
+    let candidate = candidate_of(office, source, text.to_owned())?;
+    if candidate.commands.is_empty() {
+        return Ok(Some(Programs::new()));
     }
+    Ok(match trust(office, &candidate)? {
+        Trust::Trusted(reviewed) => Some(reviewed.programs),
+        Trust::Never | Trust::Changed(_) => None,
+    })
+}
+
+/// A change of a file by Poste itself, on behalf of a person: what was trusted stays trusted, and what ran nothing
+/// before may run what the person added. Trusts the text that Poste wrote, whatever the file says by now, and of the
+/// programs only those that were reviewed and the one that the person named. Returns whether that text is trusted.
+pub(crate) fn renew(
+    office: &Office,
+    source: Source,
+    text: String,
+    reviewed: Option<Programs>,
+    named: Option<&String>,
+    by: Option<String>,
+) -> Result<bool, Error> {
+    let candidate = candidate_of(office, source, text)?;
+    if candidate.commands.is_empty() {
+        return Ok(true);
+    }
+    let (Some(mut programs), Some(by)) = (reviewed, by) else { return Ok(trust(office, &candidate)?.is_trusted()) };
+    let store = store_of(office.store().options())?;
+    let reviews = Reviews::at(office.path()?, Some(store.clone()))?;
+    let _held = store.hold()?;
+    let is_named = |command: &&Command| named.is_some() && command.program.as_ref() == named;
+    for command in candidate.commands.iter().filter(is_named) {
+        if let (Some(word), Ok(Some(bytes))) = (named, reviews.own_program(command)) {
+            programs.insert(word.clone(), store.keep_program(&bytes)?);
+        }
+    }
+    if !candidate.commands.iter().all(|command| is_as_in(&programs, command)) {
+        return Ok(false);
+    }
+    programs.retain(|word, _| candidate.commands.iter().any(|command| command.program.as_ref() == Some(word)));
+    remember(office, &store, &reviews, candidate, programs, by).map(|_| true)
 }
 
 /// Whether a configuration file of an office was reviewed as it is.
 pub fn is_trusted(office: &Office, source: Source) -> Result<bool, Error> {
     candidate(office, source)?.map_or(Ok(false), |candidate| Ok(trust(office, &candidate)?.is_trusted()))
-}
-
-/// Whether a file runs nothing, or only what was reviewed.
-pub(crate) fn is_reviewed(office: &Office, source: Source) -> Result<bool, Error> {
-    let Some(candidate) = candidate(office, source)? else { return Ok(true) };
-    Ok(candidate.commands.is_empty() || trust(office, &candidate)?.is_trusted())
 }
 
 /// The changed lines of a text that was reviewed, as a diff, with at most this many lines.

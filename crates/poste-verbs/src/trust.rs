@@ -1,7 +1,8 @@
 //! Shows which commands of files may run on this machine, and trusts them.
 
 use poste_config::trust::{self, changed_lines};
-use poste_config::{Candidate, Command, Reviewed, Trust};
+use poste_config::{Candidate, Command, Refusal, Reviewed, Trust};
+use poste_core::Foreign;
 use poste_core::log::MessageNo;
 use poste_core::{Digest, Office, Timestamp};
 use schemars::JsonSchema;
@@ -24,7 +25,7 @@ pub struct Input {
     /// Revoke the trust in what is shown.
     #[serde(skip)]
     pub revoke: bool,
-    /// Trust exactly these texts, which a person has read.
+    /// Trust exactly these, which a person has read.
     #[serde(skip)]
     pub seen: Option<Vec<Digest>>,
 }
@@ -41,6 +42,9 @@ pub struct File {
     pub file: String,
     /// BLAKE3 of its text.
     pub digest: Digest,
+    /// Of everything that a person reviews of it.
+    #[serde(skip)]
+    pub seen: Digest,
     /// Whether it may run its commands.
     pub trusted: bool,
     /// `never`, `changed` or `trusted`.
@@ -58,9 +62,6 @@ pub struct File {
     pub text: Option<String>,
 }
 
-/// Enough for the whole change of any file that a person would read.
-const CHANGES_MAX: usize = 1_000;
-
 impl File {
     fn new(candidate: Candidate, trust: Trust) -> Self {
         let digest = Digest::of(candidate.text.as_bytes());
@@ -69,10 +70,12 @@ impl File {
             Trust::Changed(reviewed) => ("changed", Some(reviewed)),
             Trust::Trusted(reviewed) => ("trusted", Some(reviewed)),
         };
-        let changes = reviewed.as_ref().map(|old| changed_lines(old, &candidate.text, CHANGES_MAX)).unwrap_or_default();
+        let changes = reviewed.as_ref().map(|old| changes(old, &candidate)).unwrap_or_default();
+        let seen = candidate.digest();
         Self {
             file: candidate.file,
             digest,
+            seen,
             trusted: state == "trusted",
             state,
             at: reviewed.as_ref().map(|reviewed| reviewed.at),
@@ -89,6 +92,7 @@ impl File {
         Self {
             file,
             digest,
+            seen: digest,
             trusted: true,
             state: "trusted",
             by,
@@ -120,7 +124,10 @@ impl Verb for Input {
         let is_about_one = workflow.is_some() || handoff.is_some();
         let shows_text = workflow.is_some();
         let candidates = match (workflow, handoff) {
-            (_, Some(number)) => vec![handoff::commands_of(desk.office, number)?],
+            (_, Some(number)) => {
+                let folder = desk.worktree().ok().map(|tree| tree.root());
+                vec![trust::in_folder(desk.office, handoff::commands_of(desk.office, number)?, folder)?]
+            }
             (Some(given), None) => vec![workflow::candidate(desk.office, &given.find(desk.office.path()?)?)?],
             (None, None) => trust::candidates(desk.office)?,
         };
@@ -132,12 +139,19 @@ impl Verb for Input {
         }
         if let Some(seen) = seen {
             let by = person::decider(desk)?;
+            if let Some(candidate) = candidates.iter().find(|candidate| !seen.contains(&candidate.digest())) {
+                return Err(changed_meanwhile(&candidate.file));
+            }
+            // Nothing is trusted unless all of it can be.
+            if let Some(why) = candidates.iter().find_map(cannot_be_trusted) {
+                return Err(why);
+            }
             for candidate in &candidates {
-                if !seen.contains(&Digest::of(candidate.text.as_bytes())) {
-                    let message = format!("{} changed while you reviewed it", candidate.file);
-                    return Err(Error::conflict(message).hint(note!("review it again: "[trust])));
-                }
-                trust::set_trusted(desk.office, candidate, by.clone())?;
+                trust::set_trusted(desk.office, candidate, by.clone()).map_err(|refusal| match refusal {
+                    Refusal::Changed(program) => changed_meanwhile(&program),
+                    Refusal::Unsound(why) => Error::refused(why),
+                    Refusal::Failed(error) => error.into(),
+                })?;
                 desk.note_stored(format!("that {} is trusted", candidate.file));
             }
         }
@@ -150,6 +164,31 @@ impl Verb for Input {
     }
 }
 
+fn changed_meanwhile(what: &str) -> Error {
+    let error = Error::conflict(format!("{} changed while you reviewed it", Foreign::words(what)));
+    error.hint(note!("review it again: "[trust]))
+}
+
+fn cannot_be_trusted(candidate: &Candidate) -> Option<Error> {
+    let (command, why) = candidate.problem()?;
+    let error = Error::refused(format!("{} cannot be trusted", candidate.file)).code("untrusted");
+    let error = error.cause(format!("{}: {}", command.key, Foreign::words(why)));
+    Some(error.hint("name a program that is there: its bytes are reviewed, and a copy of them runs"))
+}
+
+/// What changed in a text and its programs since they were reviewed, as lines that begin with - and +.
+fn changes(reviewed: &Reviewed, candidate: &Candidate) -> Vec<String> {
+    let mut lines = changed_lines(reviewed, &candidate.text, usize::MAX);
+    for word in reviewed.changed_programs(candidate) {
+        let now = candidate.commands.iter().find(|command| command.program.as_deref() == Some(word));
+        let digests = [("-", reviewed.programs.get(word)), ("+", now.and_then(|command| command.digest.as_ref()))];
+        let of_program =
+            digests.into_iter().filter_map(|(sign, digest)| Some(format!("{sign}{word}, digest {}", digest?)));
+        lines.extend(of_program);
+    }
+    lines
+}
+
 /// The error for something that may not run, because a file that says how is not trusted. Names each such file, and what
 /// changed in it.
 pub fn untrusted(office: &Office, what: &str) -> Error {
@@ -160,12 +199,11 @@ pub fn untrusted(office: &Office, what: &str) -> Error {
         match trust::trust(office, &candidate) {
             Ok(Trust::Trusted(_)) => {}
             Ok(Trust::Changed(reviewed)) => {
-                let lines = changed_lines(&reviewed, &candidate.text, LINES_MAX);
-                let lines = match lines.is_empty() {
-                    true => "a program of it changed".to_owned(),
-                    false => lines.join("\n"),
-                };
-                error = error.cause(format!("{file} changed since {} trusted it:\n{lines}", reviewed.by));
+                let mut lines = changed_lines(&reviewed, &candidate.text, LINES_MAX);
+                let programs = reviewed.changed_programs(&candidate);
+                lines.extend(programs.iter().map(|program| format!("{program}, a program of it, changed")));
+                let lines = Foreign::lines(lines.join("\n"));
+                error = error.cause(format!("{file} changed since {} trusted it:{lines}", reviewed.by));
             }
             Ok(Trust::Never) => error = error.cause(format!("{file} was never trusted here")),
             Err(why) => error = error.cause(format!("{file}: {why}")),

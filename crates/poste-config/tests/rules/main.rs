@@ -12,6 +12,7 @@ mod machine;
 mod payload;
 mod policy;
 mod reading;
+mod trust;
 
 /// How a [`common::Desk`] proposes.
 use poste_config::propose;

@@ -1,5 +1,6 @@
 //! Runs the checks before a handoff is accepted: the sender's commands, and the recipient's own gates.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,11 +35,13 @@ pub(super) fn commands(
     if !wanted {
         return Err(not_run(view, package));
     }
-    let reviewed = match trust::trust(desk.office, &candidate(view.number, package))? {
-        Trust::Trusted(reviewed) => reviewed,
-        Trust::Never | Trust::Changed(_) => return Err(untrusted(view, package)),
-    };
     let tree = desk.worktree()?;
+    let candidate = trust::in_folder(desk.office, candidate(view.number, package), Some(tree.root()))?;
+    let reviewed = match trust::trust(desk.office, &candidate)? {
+        Trust::Trusted(reviewed) => reviewed,
+        Trust::Changed(reviewed) => return Err(untrusted(view, package, &reviewed.changed_programs(&candidate))),
+        Trust::Never => return Err(untrusted(view, package, &BTreeSet::new())),
+    };
     let mut results = Vec::new();
     for (number, command) in (1..).zip(&package.verify) {
         desk.begins(format!("running {number} of {}: {}", package.verify.len(), Foreign::words(command.line())));
@@ -75,10 +78,12 @@ pub(crate) fn candidate(number: MessageNo, package: &Package) -> Candidate {
     Candidate { file: format!("handoff {number}"), text, commands: commands.collect() }
 }
 
-fn untrusted(view: &HandoffView, package: &Package) -> Error {
+fn untrusted(view: &HandoffView, package: &Package, changed: &BTreeSet<&str>) -> Error {
     let number = view.number;
     let error = Error::refused(format!("the commands of handoff {number} are not trusted here")).code("untrusted");
-    let error = package.verify.iter().fold(error, |error, command| error.cause(command.line()));
+    let error = package.verify.iter().fold(error, |error, command| error.cause(Foreign::words(command.line())));
+    let error =
+        changed.iter().fold(error, |error, program| error.cause(format!("{} changed", Foreign::words(*program))));
     error
         .hint(note!("review them, then trust them: " [trust, handoff = number]))
         .hint(note!("to accept without running them: " {r#override = "REASON"}))

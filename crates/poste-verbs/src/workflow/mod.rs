@@ -31,6 +31,7 @@ mod words;
 
 use poste_config::Trust;
 use poste_config::trust::changed_lines;
+use poste_core::Foreign;
 use poste_core::log::Intent;
 use poste_core::office::Office;
 use poste_core::store::tables::{Agent, WorkflowState};
@@ -87,8 +88,8 @@ fn check_trust(office: &Office, owner: &Agent, source: &Source) -> Result {
         Trust::Trusted(_) => return Ok(()),
         Trust::Never => format!("{} was never trusted here", candidate.file),
         Trust::Changed(reviewed) => {
-            let lines = changed_lines(&reviewed, &candidate.text, 4).join("\n");
-            format!("{} changed since {} trusted it:\n{lines}", candidate.file, reviewed.by)
+            let lines = Foreign::lines(changed_lines(&reviewed, &candidate.text, 4).join("\n"));
+            format!("{} changed since {} trusted it:{lines}", candidate.file, reviewed.by)
         }
     };
     let error = Error::refused(format!("{} would speak as {}, who has not trusted it", source.name, owner.name));

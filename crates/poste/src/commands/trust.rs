@@ -72,7 +72,7 @@ fn print_file(ui: &Ui, out: &mut dyn Write, file: &trust::File) -> io::Result<()
 
 /// What each entry of a file runs, with everything that decides what that does.
 pub(super) fn print_commands(out: &mut dyn Write, commands: &[Command]) -> io::Result<()> {
-    for Command { key, line, command, environment, folder, prompt, .. } in commands {
+    for Command { key, line, command, environment, folder, prompt, program, digest, problem } in commands {
         let place = if *line > 0 { format!("line {line}: ") } else { String::new() };
         writeln!(out, "{place}{} runs {}", escape::line(key), escape::line(command))?;
         if !environment.is_empty() {
@@ -80,6 +80,12 @@ pub(super) fn print_commands(out: &mut dyn Write, commands: &[Command]) -> io::R
         }
         if let Some(folder) = folder {
             writeln!(out, "  in {}", escape::line(folder))?;
+        }
+        if let (Some(program), Some(digest)) = (program, digest) {
+            writeln!(out, "  {}, digest {digest}", escape::line(program))?;
+        }
+        if let Some(problem) = problem {
+            writeln!(out, "  cannot be trusted: {}", escape::line(problem))?;
         }
         if let Some(prompt) = prompt {
             writeln!(out, "  prompt:")?;
@@ -100,10 +106,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.office()?;
     let answered = cx.call_verb(&mut office, input()?)?;
     cx.ui.now = office.now()?;
-    let open = answered.answer.files.iter().filter(|file| !file.trusted);
-    let seen: Vec<_> = open.map(|file| file.digest).collect();
-    let is_asked = !(list || revoke || seen.is_empty());
-    let all: Vec<_> = answered.answer.files.iter().map(|file| file.digest).collect();
+    let is_open = answered.answer.files.iter().any(|file| !file.trusted);
+    let is_asked = is_open && !(list || revoke);
+    let all: Vec<_> = answered.answer.files.iter().map(|file| file.seen).collect();
+    let has_problem = answered.answer.files.iter().flat_map(|file| &file.commands).any(|file| file.problem.is_some());
     if is_asked && cx.is_confirmed() {
         // It was confirmed before it was shown, so what is shown is the outcome.
         let trusted = cx.call_verb(&mut office, trust::Input { seen: Some(all), ..input()? })?;
@@ -116,6 +122,10 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     if cx.ui.json || !cx.has_person() {
         cx.ui.say(DECIDES);
         return Ok(());
+    }
+    if has_problem {
+        let error = poste_verbs::Error::refused("what cannot be trusted keeps the rest from it");
+        return Err(error.code("untrusted").hint("correct it, then review all of it again").into());
     }
     cx.confirm("let these run on this machine", "trust")?;
     cx.call_verb(&mut office, trust::Input { seen: Some(all), ..input()? })?;

@@ -1,5 +1,7 @@
 //! Team commands: listing, status, adding, stopping, resuming. See `processes/team.rs` for tests with real programs.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::json;
 
 use crate::assert_transcript;
@@ -9,8 +11,14 @@ const TEAM: &str = "[team]\nlead = \"boss\"\nmembers = [\"coder\", \"tester\"]\n
                     [agent.coder]\nrun = [\"./coder.sh\", \"--fast\"]\nrole = \"builder\"\n\n\
                     [agent.tester]\npreset = \"codex\"\nmode = \"subagent\"\n";
 
+/// A project with the programs that its team starts.
 fn desk() -> Desk {
-    Desk::with(&["boss --role lead", "anna --kind human"])
+    let desk = Desk::with(&["boss --role lead", "anna --kind human"]);
+    for program in ["coder.sh", "lint.sh"] {
+        let path = desk.file(program, "#!/bin/sh\n");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    desk
 }
 
 #[test]

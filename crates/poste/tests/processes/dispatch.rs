@@ -612,7 +612,7 @@ fn whoever_waits_for_a_run_that_failed_is_told_what_it_printed_last() {
     let local = stage.desk.office().join("local.toml");
     let text = fs::read_to_string(&local).unwrap();
     let missing = stage.path("ben.sh").display().to_string();
-    fs::write(&local, text.replace(&format!("\"sh\", \"{missing}\""), "\"agents/nope.sh\"")).unwrap();
+    fs::write(&local, text.replace(&format!("\"sh\", \"{missing}\""), "\"poste-no-such-program\"")).unwrap();
     stage.desk.trust();
     let failed = stage.send("anna", "question");
     let not_started = stage.send("ben", "question");
@@ -627,7 +627,7 @@ fn whoever_waits_for_a_run_that_failed_is_told_what_it_printed_last() {
     let alert = about(failed);
     assert!(alert.contains("> it ended with exit code 3; last output: I cannot"), "{alert}");
     assert!(alert.contains(&format!("poste dispatch logs {failed}")) && !alert.contains('\u{1b}'), "{alert}");
-    let why = "program not found: agents/nope.sh";
+    let why = "program not found: poste-no-such-program";
     assert!(about(not_started).contains(why));
     let runs = stage.desk.run(&["dispatch", "runs", "ben"]);
     assert!(runs.contains("not_started") && runs.contains(why), "{runs}");

@@ -28,7 +28,11 @@ impl Stage {
     }
 
     pub(crate) fn running(config: &str) -> Self {
-        let desk = Desk::new(&["lead", "worker"]);
+        Self::running_in(Desk::new(&["lead", "worker"]), config)
+    }
+
+    /// In a project with files of its own.
+    fn running_in(desk: Desk, config: &str) -> Self {
         fs::write(desk.folder.path().join("poste.toml"), "[delivery]\nretry_delay = \"0s\"\n").unwrap();
         let config = format!("[agent.worker]\n{config}\nenvironment = [\"AGENT_*\"]\n");
         fs::write(desk.office().join("local.toml"), config).unwrap();
@@ -784,14 +788,15 @@ fn a_conversation_goes_on_its_cost_is_recorded_and_one_that_is_gone_is_begun_ane
 [ "$2" = lost ] && { echo 'No conversation found with session ID' >&2; exit 1; }
 printf '{"type":"result","is_error":false,"result":"%s","session_id":"%s","total_cost_usd":0.25}' "${2:-none}" "$(cat next)"
 "#;
-    let stage = Stage::running(
+    let desk = Desk::new(&["lead", "worker"]);
+    fs::write(desk.folder.path().join("agent.sh"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(desk.folder.path().join("agent.sh"), mode).unwrap();
+    let stage = Stage::running_in(
+        desk,
         "preset = \"claude-code\"\nrun = [\"./agent.sh\", \"--resume\", \"{conversation}\"]\nresume = true\nbackoff = \"0s\"",
     );
     let project = stage.desk.folder.path();
-    fs::write(project.join("agent.sh"), script).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(project.join("agent.sh"), mode).unwrap();
-    stage.desk.trust();
     let answer = |next: &str| {
         fs::write(project.join("next"), next).unwrap();
         let number = stage.ask();
