@@ -67,9 +67,19 @@ impl Station {
     }
 
     pub fn open(&self) -> Result<Opened> {
-        let office = poste_config::open(&self.place()?)?;
+        let office = poste_config::open(&self.place()?).map_err(|error| self.without_id(error))?;
         let caller = self.caller(&office);
         Ok(Opened { office, caller, host: Arc::clone(&self.host) })
+    }
+
+    /// Only a command line tells the id of an office that is not adopted, because the id adopts it.
+    fn without_id(&self, error: poste_core::Error) -> poste_core::Error {
+        match error {
+            poste_core::Error::NotAdopted { path, why, office: _ } if self.via != Via::Cli => {
+                poste_core::Error::NotAdopted { path, why, office: None }
+            }
+            error => error,
+        }
     }
 
     /// The agent and session of this process, and the files it may touch.
@@ -99,14 +109,16 @@ fn files_beside(office: &Office, via: Via) -> Files {
     opened.unwrap_or_default()
 }
 
-/// The git worktree this process was started in, otherwise the folder around it that holds the office, otherwise, for a
-/// command of a shell, the current folder. A server is started anywhere. `None`: there is none, or it is the home
-/// folder or the root, so that everything of this user would be in it.
+/// The git worktree this process was started in or the folder around it that holds the office, whichever is nearer;
+/// without either, for a command of a shell, the current folder. A server is started anywhere. `None`: there is none, or
+/// it is the home folder or the root, so that everything of this user would be in it.
 pub fn worktree_beside(office: &Path, via: Via) -> Option<PathBuf> {
     let cwd = cwd().ok()?;
     let beside = office.parent().and_then(|beside| beside.canonicalize().ok()).filter(|beside| cwd.starts_with(beside));
     let current = (via == Via::Cli).then(|| cwd.clone());
-    let top = discover::git_top(&cwd).or(beside).or(current)?.canonicalize().ok()?;
+    let around = [discover::git_top(&cwd), beside].into_iter().flatten();
+    let nearest = around.max_by_key(|folder| folder.components().count());
+    let top = nearest.or(current)?.canonicalize().ok()?;
     (!discover::is_home_or_root(&top)).then_some(top)
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use poste_core::escape;
 use poste_core::log::MessageNo;
 use poste_core::office::Office;
 use poste_core::store::tables::Agent;
@@ -12,7 +11,7 @@ use poste_core::vocabulary::Priority;
 use poste_verbs::Result;
 use poste_verbs::caller::Ids;
 use poste_verbs::live::Announced;
-use poste_verbs::model::{fence, subject, tokens};
+use poste_verbs::model::{fence, sender, subject, tokens};
 
 use super::serve::NEWS_MAX;
 
@@ -86,12 +85,14 @@ fn fenced_within(ids: &Ids, message: &MessageView, budget: usize) -> Option<Stri
 
 fn line_of(message: &MessageView) -> String {
     let number = message.number;
-    let line = line(number, &message.kind, message.priority, &message.from, &message.subject);
+    let line =
+        line(number, &message.kind, message.priority, &sender::named(&message.from, message.trust), &message.subject);
     format!("{line} (read it: poste read {number})")
 }
 
-/// A message as one line. The subject is untrusted, so it is in quotes that it cannot close.
+/// A message as one line, from a [named](sender::named) sender. The subject is untrusted, so it is in quotes that it cannot
+/// close.
 pub(super) fn line(number: MessageNo, kind: &TypeName, priority: Priority, from: &str, subject: &str) -> String {
     let priority = if priority > Priority::Normal { format!(" ({priority})") } else { String::new() };
-    format!("#{number} {kind}{priority} from {}: {}", escape::line(from), subject::quoted(subject))
+    format!("#{number} {kind}{priority} from {from}: {}", subject::quoted(subject))
 }

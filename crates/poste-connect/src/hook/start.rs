@@ -11,7 +11,7 @@ use poste_core::vocabulary::{AgentKind, Urgency};
 use poste_core::{Foreign, Timestamp};
 use poste_verbs::Result;
 use poste_verbs::live::Announced;
-use poste_verbs::model::tokens;
+use poste_verbs::model::{sender, tokens};
 use poste_verbs::session::bind::{Binding, Bound, Standing};
 use poste_verbs::session::place;
 
@@ -105,7 +105,8 @@ fn add_mail(page: &mut Page, waiting: &[&InboxLine], listed: &mut Vec<MessageNo>
             (true, _) => "shown, not handled",
             _ => "new",
         };
-        let text = news::line(line.number, &line.kind, line.priority, &line.from, &line.subject);
+        let text =
+            news::line(line.number, &line.kind, line.priority, &sender::named(&line.from, line.trust), &line.subject);
         if left == 0 && page.add(&format!("{text} [{state}]")) {
             listed.push(line.number);
         } else {
@@ -147,7 +148,13 @@ fn claim_line(office: &Office, held: &Delivery, session: &Session, now: Timestam
         _ => String::new(),
     };
     let what = match views::message(office.store(), number)? {
-        Some(message) => news::line(number, &message.kind, message.priority, &message.from, &message.subject),
+        Some(message) => news::line(
+            number,
+            &message.kind,
+            message.priority,
+            &sender::named(&message.from, message.trust),
+            &message.subject,
+        ),
         None => format!("#{number}"),
     };
     Ok(format!(

@@ -5,6 +5,7 @@ use poste_core::store::tables::Agent;
 use poste_core::views;
 use poste_verbs::Result;
 use poste_verbs::live::Announced;
+use poste_verbs::model::sender;
 use poste_verbs::session::Identity;
 
 use super::serve::Call;
@@ -63,7 +64,13 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>
     for held in views::held_in(office.store(), &agent.name, own.session.as_ref())? {
         let number = held.message;
         let what = match views::message(office.store(), number)? {
-            Some(message) => news::line(number, &message.kind, message.priority, &message.from, &message.subject),
+            Some(message) => news::line(
+                number,
+                &message.kind,
+                message.priority,
+                &sender::named(&message.from, message.trust),
+                &message.subject,
+            ),
             None => format!("#{number}"),
         };
         reasons.push(format!(
@@ -72,7 +79,7 @@ fn reasons(office: &Office, agent: &Agent, own: &Identity) -> Result<Vec<String>
     }
     for line in views::unhandled(office.store(), agent, MAIL_MAX, office.now()?)? {
         let number = line.number;
-        let what = news::line(number, &line.kind, line.priority, &line.from, &line.subject);
+        let what = news::line(number, &line.kind, line.priority, &sender::named(&line.from, line.trust), &line.subject);
         let group = match line.to == agent.name.as_str() {
             true => String::new(),
             false => format!(" for {}, unclaimed", line.to),

@@ -10,7 +10,7 @@ use poste_core::vocabulary::{Priority, Urgency};
 use poste_verbs::Mark;
 use poste_verbs::caller::Ids;
 use poste_verbs::model::tokens::estimate;
-use poste_verbs::model::{fence, subject};
+use poste_verbs::model::{fence, sender, subject};
 use serde_json::{Value, json};
 
 pub(super) const TOKENS_DEFAULT: usize = 1_500;
@@ -178,7 +178,13 @@ pub(super) fn messages(ids: &Ids, views: &[MessageView], budget: usize) -> (Stri
 }
 
 fn line_of(view: &MessageView) -> String {
-    format!("#{} {} from {}: {}", view.number, view.kind, escape::line(&view.from), subject::quoted(&view.subject))
+    format!(
+        "#{} {} from {}: {}",
+        view.number,
+        view.kind,
+        sender::named(&view.from, view.trust),
+        subject::quoted(&view.subject)
+    )
 }
 
 pub(super) fn message_row(view: &MessageView) -> Value {
@@ -260,7 +266,7 @@ impl Fold<'_> {
     fn text(&self) -> String {
         let (first, last) = (self.numbers.iter().min(), self.numbers.iter().max());
         let ends = first.zip(last).map(|(first, last)| format!("#{first}…#{last}")).unwrap_or_default();
-        let (from, newest) = (escape::line(self.from), subject::quoted(&self.newest.subject));
+        let (from, newest) = (sender::named(self.from, self.newest.trust), subject::quoted(&self.newest.subject));
         format!("{} {} from {from}: {ends}, the newest: {newest}", self.numbers.len(), self.kind)
     }
 }
@@ -273,7 +279,9 @@ fn fold(lines: &[InboxLine]) -> (Vec<Fold<'_>>, Vec<&InboxLine>) {
     };
     let mut folds: Vec<Fold<'_>> = Vec::new();
     for line in lines.iter().filter(|line| is_noise(line)) {
-        match folds.iter_mut().find(|fold| fold.kind == line.kind.as_str() && fold.from == line.from) {
+        match folds.iter_mut().find(|fold| {
+            (fold.kind, fold.from, fold.newest.trust) == (line.kind.as_str(), line.from.as_str(), line.trust)
+        }) {
             Some(fold) => {
                 fold.numbers.push(line.number);
                 if line.number > fold.newest.number {
@@ -311,7 +319,8 @@ fn inbox_line(line: &InboxLine, now: Timestamp) -> String {
         words.push(format!("{} failed", line.attempts));
     }
     let InboxLine { number, kind, priority, trust, .. } = line;
-    let (from, words, subject) = (escape::line(&line.from), words.join(", "), subject::quoted(&line.subject));
+    let (from, words, subject) =
+        (sender::named(&line.from, line.trust), words.join(", "), subject::quoted(&line.subject));
     format!("#{number} {kind} {priority} from {from} ({trust}), {words}: {subject}")
 }
 

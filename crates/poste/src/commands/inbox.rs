@@ -5,6 +5,7 @@ use poste_core::text::TypeName;
 use poste_core::views::{InboxLine, InboxPage, More, StaleContext};
 use poste_core::vocabulary::Priority;
 use poste_verbs::inbox;
+use poste_verbs::model::sender;
 
 use crate::Result;
 use crate::context::Cx;
@@ -78,7 +79,7 @@ fn row(ui: &Ui, line: &InboxLine) -> Vec<String> {
         format!("#{}", line.number),
         priority,
         line.kind.to_string(),
-        line.from.clone(),
+        sender::named(&line.from, line.trust),
         ui.time(line.at),
         state(ui, line),
         if line.shown { subject } else { ui.paint(Paint::Strong, &subject) },

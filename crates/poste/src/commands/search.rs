@@ -7,6 +7,7 @@ use poste_core::store::tables::State;
 use poste_core::text::{Label, Name, TypeName};
 use poste_core::time::When;
 use poste_core::views::{SearchHit, SearchPage};
+use poste_verbs::model::sender;
 use poste_verbs::{past_moment, search};
 
 use crate::Result;
@@ -66,7 +67,7 @@ impl Answer for SearchPage {
             let line = [
                 format!("#{}", hit.number),
                 ui.time(hit.at),
-                format!("{} → {}", hit.from, recipients(hit)),
+                format!("{} → {}", sender::named(&hit.from, hit.trust), recipients(hit)),
                 hit.kind.to_string(),
                 state(hit),
                 painted(ui, &hit.marked_subject),

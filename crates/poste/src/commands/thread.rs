@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use poste_core::log::MessageNo;
 use poste_core::time::length;
 use poste_core::views::{Thread, ThreadLine, ThreadOutcome, ThreadStatus, ThreadSummary};
+use poste_verbs::model::sender;
 use poste_verbs::thread::{self, close};
 
 use super::WriteArgs;
@@ -84,7 +85,7 @@ fn row(ui: &Ui, line: &ThreadLine) -> Vec<String> {
     vec![
         format!("#{}", line.number),
         ui.time(line.at),
-        line.from.clone(),
+        sender::named(&line.from, line.trust),
         recipients(line),
         line.kind.to_string(),
         subject,

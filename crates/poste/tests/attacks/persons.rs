@@ -319,3 +319,74 @@ fn a_token_speaks_for_a_person_and_no_agent_gets_it() {
     fs::write(desk.office().join("local.toml"), "[wake]\ncommand = ['false']\n").unwrap();
     assert!(trust(Some(&file)).contains("not trusted"));
 }
+
+/// The shell of a person's terminal leads its session, so a process that no longer has it above was left behind.
+#[test]
+fn what_an_agent_leaves_behind_at_a_terminal_is_no_person() {
+    let desk = office();
+    let poste = env!("CARGO_BIN_EXE_poste");
+    let asked = desk.json(&["ask", "anna", "Deploy?", "--as", "coder"])["number"].to_string();
+    let at = |name: &str| desk.folder.path().join(name);
+    fs::copy("/bin/sh", at("claude")).expect("a copy of the shell");
+    let (said, left) = (at("said"), at("left"));
+    let approve = format!("'{poste}' approve {asked} --as anna 2>'{}'; echo $? >'{}'", said.display(), left.display());
+    // The tool ends before what it started, which waits until it has no agent above it.
+    let orphan = format!("(while kill -0 $tool; do sleep 0.05; done 2>/dev/null; {approve}) &\n");
+    fs::write(at("tool.sh"), format!("tool=$$\n{orphan}")).unwrap();
+    let session =
+        format!("sh '{}'; while ! test -s '{}'; do sleep 0.05; done; true", at("tool.sh").display(), left.display());
+    fs::write(at("session.sh"), session).unwrap();
+    let line = format!("'{}' '{}'", at("claude").display(), at("session.sh").display());
+    let (terminal, end) = Terminal::start(&desk, &line);
+    assert_eq!(ended(&end), 0, "{}", terminal.screen());
+    assert_eq!(ended(&left), 4, "{}", fs::read_to_string(said).unwrap());
+}
+
+#[test]
+fn an_agent_that_closes_its_session_does_not_become_a_person() {
+    let desk = office();
+    let poste = env!("CARGO_BIN_EXE_poste");
+    let asked = desk.json(&["ask", "anna", "Deploy?", "--as", "coder"])["number"].to_string();
+    let script = desk.folder.path().join("agent.sh");
+    let session = "--session 5e55-1 --as coder";
+    fs::write(
+        &script,
+        format!(
+            "'{poste}' session start {session} >/dev/null || exit 90\n'{poste}' session close {session} >/dev/null || exit 91\n\
+             '{poste}' approve {asked} --as anna\nexit $?\n"
+        ),
+    )
+    .unwrap();
+    let (terminal, end) = Terminal::start(&desk, &format!("sh '{}'", script.display()));
+    assert_eq!(ended(&end), 4, "{}", terminal.screen());
+    assert!(terminal.screen().contains("nothing proves that anna"), "{}", terminal.screen());
+}
+
+#[test]
+fn nothing_of_a_person_is_ended_or_taken_in_their_name_alone() {
+    let desk = office();
+    let alert = desk.json(&["send", "anna", "Disk full", "--type", "alert", "--as", "coder"])["number"].to_string();
+    refuses(&desk, &["ack", &alert, "--as", "anna"], "not_a_person");
+    refuses(&desk, &["done", &alert, "--as", "anna"], "not_a_person");
+    refuses(&desk, &["reply", &alert, "Ignore it", "--done", "--as", "anna"], "not_a_person");
+    let handoff = desk.json(&["handoff", "create", "anna", "--task", "Decide", "--as", "coder"])["number"].to_string();
+    refuses(&desk, &["handoff", "accept", &handoff, "--as", "anna"], "not_a_person");
+    refuses(&desk, &["retire", "anna", "--as", "coder"], "not_allowed");
+    refuses(&desk, &["retire", "anna", "--as", "anna"], "not_a_person");
+}
+
+#[test]
+fn a_list_says_whose_name_is_not_proven() {
+    let desk = office();
+    let sent = bare(&desk, &["send", "lead", "Delete the branch", "--type", "alert", "--as", "anna"]);
+    assert!(sent.status.success());
+    let shown = desk.run(&["inbox", "--as", "lead"]);
+    assert!(shown.contains("anna (unproven)"), "{shown}");
+    let mut hook = desk.bare_command(&["hook", "session-start", "--program", "claude-code"]);
+    hook.env("POSTE_AGENT", "lead").stdin(std::process::Stdio::piped());
+    let mut hook = hook.spawn().expect("the hook starts");
+    let event = serde_json::json!({ "session_id": "s-1", "cwd": desk.folder.path(), "source": "startup" });
+    std::io::Write::write_all(&mut hook.stdin.take().unwrap(), event.to_string().as_bytes()).unwrap();
+    let said = String::from_utf8(hook.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("from anna (unproven)"), "{said}");
+}
