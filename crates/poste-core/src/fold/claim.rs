@@ -15,6 +15,8 @@ impl Rule for Claim {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        // Mail that a person seems to work on waits for that person.
+        cx.require_proof(&agent)?;
         let lease_ms = lease(tables, self.lease_ms)?;
         if self.max == 0 || self.max > limits::CLAIM_MAX {
             return Err(refuse(Code::Malformed, format!("one claim takes 1 to {} messages", limits::CLAIM_MAX)));
@@ -128,6 +130,7 @@ impl Rule for Release {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Delivery, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let message = delivery::message(tables, self.message)?;
         let own = own_delivery(tables, &agent, &message, self.token)?;
         delivery::must_hold(tables, cx, &own, self.token)?;
@@ -145,6 +148,7 @@ impl Rule for Extend {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let lease_ms = lease(tables, self.lease_ms)?;
         let message = delivery::message(tables, self.message)?;
         let own = own_delivery(tables, &agent, &message, self.token)?;

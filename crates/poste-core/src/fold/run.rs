@@ -245,7 +245,6 @@ impl Rule for RunResume {
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Vec<HoldRow>, Stop> {
         let by = speaker(tables, cx)?;
         let agent = active_agent(tables, &self.agent)?;
-        self.may(tables, cx, &by, &agent)?;
         let mut holds = match self.message {
             None => tables.holds_of(&agent.name)?,
             Some(number) => {
@@ -258,6 +257,7 @@ impl Rule for RunResume {
         if let Some(why) = self.why {
             holds.retain(|hold| hold.why == why && hold.delivery.is_some() == self.message.is_some());
         }
+        self.may(tables, cx, &by, &agent, &holds)?;
         if holds.is_empty() {
             return Err(refuse(Code::NothingToDo, format!("{} has no such hold", self.agent)));
         }
@@ -284,29 +284,28 @@ impl RunResume {
         self.message.is_none() && matches!(self.why, Some(Budget | Failing | Misconfigured | Stopped))
     }
 
-    /// A program must not lift a hold that a loop or the budget put on it, nor may another program that was started for
-    /// mail. A person may who confirms it, and the agent's lead. In the agent's own name, a dispatcher lifts holds whose
-    /// reason no longer applies.
-    fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent) -> Result<(), Stop> {
+    /// A limit is lifted by a person who confirms it, and by nobody else: two agents could lift each other's. Any other
+    /// hold may also be lifted by the agent's lead, but not by a program that was started for mail. In the agent's own
+    /// name, a dispatcher lifts holds whose reason no longer applies.
+    fn may(&self, tables: &Tables<'_>, cx: &Context, by: &Agent, agent: &Agent, holds: &[HoldRow]) -> Result<(), Stop> {
         let run = cx.session.as_ref().map(|session| tables.run(session)).transpose()?.flatten();
-        let run = run.filter(RunRow::is_running);
-        // A started program speaks as the agent it was started for, not as a person or another agent's lead.
-        let is_lent = run.as_ref().is_some_and(|run| run.agent != by.name);
+        let is_in_run = run.is_some_and(|run| run.is_running());
+        let is_limited = holds.iter().any(|hold| hold.why.is_limit());
         let may = match by.kind {
-            AgentKind::Human => !is_lent && cx.is_confirmed_by_person(by),
+            AgentKind::Human => !is_in_run && cx.is_confirmed_by_person(by),
             _ if by.name == agent.name => self.is_of_the_office() && cx.session.is_none(),
-            _ => !is_lent && leads(by, agent),
+            _ => !is_in_run && !is_limited && leads(by, agent),
         };
         if may {
             return Ok(());
         }
-        if by.kind == AgentKind::Human && !is_lent {
+        if by.kind == AgentKind::Human && !is_in_run {
             let why = format!("{} must confirm that {} may be started again", by.name, agent.name);
             return Err(refuse(Code::NotAPerson, why));
         }
         let who = match &agent.lead {
-            Some(lead) => format!("{lead} or a person"),
-            None => "a person".to_owned(),
+            Some(lead) if !is_limited => format!("{lead} or a person"),
+            _ => "a person".to_owned(),
         };
         Err(refuse(Code::NotAllowed, format!("{} cannot resume {}: only {who} can", by.name, agent.name)))
     }

@@ -60,6 +60,8 @@ impl Rule for Unsubscribe {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<TopicPattern, Stop> {
         let agent = speaker(tables, cx)?;
+        // Nobody else makes a person miss mail.
+        cx.require_proof(&agent)?;
         if !tables.is_subscribed(&agent.name, &self.topic)? {
             return Err(refuse(
                 Code::NothingToDo,

@@ -3,8 +3,8 @@
 use poste_core::MessageNo;
 use poste_core::fold::Code;
 use poste_core::log::{
-    Agree, ApprovalAnswer, ApprovalAsk, Cleared, Close, HoldReason, Intent, Proof, Redact, Register, Retry, RunHold,
-    RunResume, Send, Unreserve,
+    Agree, ApprovalAnswer, ApprovalAsk, Claim, Cleared, Close, HoldReason, Intent, Proof, Redact, Register, Release,
+    Retry, RunHold, RunResume, Send, Unreserve, Unsubscribe,
 };
 use poste_core::vocabulary::{AgentKind, TrustLabel};
 
@@ -118,22 +118,39 @@ fn only_a_person_who_is_there_decides_in_a_persons_name() {
 }
 
 #[test]
-fn a_hold_is_lifted_by_the_lead_or_by_a_person_who_confirms_it() {
+fn a_limit_is_lifted_by_a_person_who_confirms_it_and_other_holds_also_by_the_lead() {
     let mut desk = office();
-    let hold = || {
-        Intent::RunHold(RunHold { why: HoldReason::Budget, message: None, agent: None, until: after(HOUR), mail: None })
-    };
-    let resume = || Intent::RunResume(RunResume { agent: "coder".parse().unwrap(), message: None, why: None });
-    accepted(desk.ask("coder", hold()));
-    for proof in [Proof::None, Proof::Terminal] {
-        refused(desk.proven("anna", proof, resume()), Code::NotAPerson);
-    }
-    for other in ["coder", "peer", "lead"] {
-        refused(desk.unproven(other, resume()), Code::NotAllowed);
-    }
-    accepted(desk.proven("anna", Proof::Word, resume()));
     desk.register("coder", Register { lead: Some("lead".parse().unwrap()), ..update(agent()) });
-    accepted(desk.ask("coder", hold()));
+    let hold = |why| Intent::RunHold(RunHold { why, message: None, agent: None, until: after(HOUR), mail: None });
+    let resume = || Intent::RunResume(RunResume { agent: "coder".parse().unwrap(), message: None, why: None });
+    for limit in [HoldReason::Budget, HoldReason::Rate] {
+        accepted(desk.ask("coder", hold(limit)));
+        for proof in [Proof::None, Proof::Terminal] {
+            refused(desk.proven("anna", proof, resume()), Code::NotAPerson);
+        }
+        for other in ["coder", "peer", "lead"] {
+            refused(desk.unproven(other, resume()), Code::NotAllowed);
+        }
+        accepted(desk.proven("anna", Proof::Word, resume()));
+    }
+    accepted(desk.ask("coder", hold(HoldReason::Failing)));
     refused(desk.unproven("peer", resume()), Code::NotAllowed);
     accepted(desk.unproven("lead", resume()));
+    // With a limit beside it, the lead cannot lift both.
+    accepted(desk.ask("coder", hold(HoldReason::Failing)));
+    accepted(desk.ask("coder", hold(HoldReason::Budget)));
+    refused(desk.unproven("lead", resume()), Code::NotAllowed);
+}
+
+#[test]
+fn nobody_else_takes_the_mail_of_a_person() {
+    let mut desk = office();
+    let number = desk.send("peer", "anna", "question");
+    accepted(desk.subscribe("anna", "news", None));
+    let claim = Intent::Claim(Claim { message: Some(number), max: 1, lease_ms: None, types: Vec::new() });
+    refused(desk.unproven("anna", claim.clone()), Code::NotAPerson);
+    let topic = "news".parse().unwrap();
+    refused(desk.unproven("anna", Intent::Unsubscribe(Unsubscribe { topic })), Code::NotAPerson);
+    accepted(desk.proven("anna", Proof::Terminal, claim));
+    refused(desk.unproven("anna", Intent::Release(Release { message: number, token: None })), Code::NotAPerson);
 }

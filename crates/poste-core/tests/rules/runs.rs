@@ -193,6 +193,7 @@ fn work_and_what_is_urgent_start_somebody_and_nothing_else() {
 #[test]
 fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
     let mut desk = led(&["lead", "coder"]);
+    accepted(desk.ask("anna", Intent::Register(human())));
     let one = desk.send("lead", "coder", "directive");
     let other = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(one), HoldReason::Hops, None)));
@@ -206,8 +207,9 @@ fn what_is_held_is_not_started_until_its_time_or_somebody_resumes_it() {
     assert_eq!(queued.iter().map(|mail| mail.message).collect::<Vec<_>>(), [other], "a held agent has a queue");
     desk.pass(HOUR);
     assert_eq!(startable(&desk, "coder"), [other]);
-    accepted(desk.ask("lead", resume("coder", Some(one))));
-    refused(desk.ask("lead", resume("coder", Some(one))), Code::NothingToDo);
+    refused(desk.ask("lead", resume("coder", Some(one))), Code::NotAllowed);
+    accepted(desk.ask("anna", resume("coder", Some(one))));
+    refused(desk.ask("anna", resume("coder", Some(one))), Code::NothingToDo);
     assert_eq!(startable(&desk, "coder"), [one, other]);
 }
 
@@ -251,13 +253,14 @@ fn whoever_is_told_of_a_hold_is_not_started_for_that() {
 #[test]
 fn what_was_let_go_is_known_to_have_been_held() {
     let mut desk = led(&["lead", "coder"]);
+    accepted(desk.ask("anna", Intent::Register(human())));
     let coder = "coder".parse().unwrap();
     let number = desk.send("lead", "coder", "directive");
     accepted(desk.ask("coder", hold(Some(number), HoldReason::Hops, None)));
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
     desk.pass(1_000);
-    accepted(desk.ask("lead", resume("coder", None)));
-    refused(desk.ask("lead", resume("coder", None)), Code::NothingToDo);
+    accepted(desk.ask("anna", resume("coder", None)));
+    refused(desk.ask("anna", resume("coder", None)), Code::NothingToDo);
     assert_eq!(views::holds(desk.office.store(), &coder, desk.now()).unwrap(), []);
     let all = views::all_holds(desk.office.store(), &coder).unwrap();
     let told: Vec<_> = all.iter().map(|hold| (hold.message, hold.why)).collect();
@@ -393,6 +396,10 @@ fn an_agent_does_not_let_itself_go() {
     let work = desk.send("lead", "peer", "directive");
     run_for(&mut desk, "peer", "r1", work);
     refused(desk.ask("peer/r1", resume("coder", None)), Code::NotAllowed);
+    // Which role a program has is its own choice.
+    desk.register("peer/r1", update(with_role("lead")));
+    refused(desk.ask("peer/r1", resume("coder", None)), Code::NotAllowed);
+    refused(desk.ask("peer", resume("coder", None)), Code::NotAllowed);
     refused(desk.ask("anna/r1", resume("coder", None)), Code::NotAllowed); // the same program, in a person's name
     let of_budget = RunResume { agent: "coder".parse().unwrap(), message: None, why: Some(HoldReason::Budget) };
     refused(desk.ask("coder/r2", Intent::RunResume(of_budget.clone())), Code::NotAllowed);
@@ -405,13 +412,14 @@ fn an_agent_does_not_let_itself_go() {
 #[test]
 fn only_who_lets_an_agent_go_gives_it_a_new_beginning() {
     let mut desk = led(&["lead", "coder"]);
+    accepted(desk.ask("anna", Intent::Register(human())));
     let coder = "coder".parse().unwrap();
     let let_go_at = |desk: &Desk| views::all_holds(desk.office.store(), &coder).unwrap()[0].let_go_at;
     accepted(desk.ask("coder", hold(None, HoldReason::Rate, Some(1_000))));
     desk.pass(2_000);
     assert_eq!(let_go_at(&desk), None, "the hold expired");
     accepted(desk.ask("coder", hold(None, HoldReason::Budget, Some(HOUR))));
-    accepted(desk.ask("lead", resume("coder", None)));
+    accepted(desk.ask("anna", resume("coder", None)));
     let at = let_go_at(&desk);
     assert!(at.is_some());
     desk.pass(1_000);

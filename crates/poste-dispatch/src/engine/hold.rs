@@ -65,15 +65,16 @@ fn content(hold: &Hold) -> Content {
     let stop = if hold.text.contains(": poste ") { "" } else { "." };
     let mut body = format!("{}{stop}\n\nIt will not be started{until}.", upper_first(&hold.text));
     let command = format!("poste dispatch resume {agent}{number}");
+    let who = if hold.why.is_limit() { "A person" } else { "A person or its lead" };
     match (hold.why, hold.until) {
         // Lifting it without trust would hold it again immediately.
         (HoldReason::Misconfigured, _) => {}
         // A longer chain is held again, so lifting the hold allows one more run.
         (HoldReason::Hops, _) => {
-            body.push_str(&format!(" A person or its lead can allow one more run: {command}"));
+            body.push_str(&format!(" {who} can allow one more run: {command}"));
         }
-        (_, Some(_)) => body.push_str(&format!(" A person or its lead can lift the hold earlier: {command}")),
-        (_, None) => body.push_str(&format!(" A person or its lead can lift the hold: {command}")),
+        (_, Some(_)) => body.push_str(&format!(" {who} can lift the hold earlier: {command}")),
+        (_, None) => body.push_str(&format!(" {who} can lift the hold: {command}")),
     }
     body.push('\n');
     Content { subject, body: body.as_str().into(), ..Content::default() }

@@ -75,8 +75,8 @@ enum DispatchCommand {
     #[command(after_help = "Examples:\n  poste dispatch poll\n  poste dispatch poll --agent coder --no-wait")]
     Poll(Which),
     /// Lift the hold on an agent, or on one of its messages
-    #[command(after_help = "Examples:\n  poste dispatch resume coder --as lead\n  \
-                      poste dispatch resume coder 12 --reason 'Not a loop' --as lead")]
+    #[command(after_help = "Examples:\n  poste dispatch resume coder --as anna\n  \
+                      poste dispatch resume coder 12 --reason 'Not a loop' --as anna")]
     Resume(ResumeArgs),
     /// List runs, newest first
     #[command(after_help = "Examples:\n  poste dispatch runs\n  poste dispatch runs coder --limit 5")]

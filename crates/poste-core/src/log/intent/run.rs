@@ -80,6 +80,13 @@ worded_enum!(
     }
 );
 
+impl HoldReason {
+    /// Whether a limit that people set was reached.
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::Hops | Self::Budget | Self::Rate)
+    }
+}
+
 /// Holds runs for one message of the actor, or all of its runs, until a time or until the hold is lifted. The mail
 /// notifies the agents concerned; the content is its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
