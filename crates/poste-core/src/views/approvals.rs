@@ -14,6 +14,7 @@ use crate::store::Store;
 use crate::store::tables::{Agent, Approval, ApprovalState, State, Tables};
 use crate::text::{Label, Name, Word};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::TrustLabel;
 
 /// A question that needs a decision, and its outcome.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -22,6 +23,8 @@ pub struct ApprovalView {
     pub number: MessageNo,
     pub subject: String,
     pub from: Name,
+    /// Where it comes from.
+    pub trust: TrustLabel,
     pub to: Vec<AskedOf>,
     /// A plan, not a question.
     pub plan: bool,
@@ -101,6 +104,7 @@ pub fn approval(store: &Store, number: MessageNo, now: Timestamp) -> Result<Opti
 pub struct Talk {
     pub number: MessageNo,
     pub from: Name,
+    pub trust: TrustLabel,
     pub subject: String,
 }
 
@@ -115,7 +119,12 @@ pub fn talk_after(store: &Store, asked: &ApprovalView, after: MessageNo) -> Resu
             if message.notice.is_some() || message.sender == asked.from || asked.answer == Some(number) {
                 continue;
             }
-            talk.push(Talk { number, subject: subject(store, tables, &message)?, from: message.sender });
+            talk.push(Talk {
+                number,
+                subject: subject(store, tables, &message)?,
+                trust: message.label,
+                from: message.sender,
+            });
         }
         Ok(talk)
     })
@@ -157,6 +166,7 @@ fn to_decide(tables: &Tables<'_>, agent: &Agent) -> Result<Vec<Approval>, Error>
 pub(super) fn view(store: &Store, tables: &Tables<'_>, found: Approval, now: Timestamp) -> Result<ApprovalView, Error> {
     // An unreadable archive must not hide the decision.
     let asked = or_damage(rows(store, tables, found.number))?.ok().flatten();
+    let trust = asked.as_ref().map_or(TrustLabel::Unproven, |asked| asked.message.label);
     let (title, to) = match asked {
         Some(MessageRows { message, deliveries, .. }) => {
             let title = or_unreadable(subject(store, tables, &message))?;
@@ -177,6 +187,7 @@ pub(super) fn view(store: &Store, tables: &Tables<'_>, found: Approval, now: Tim
         number: found.number,
         subject: title,
         from: found.asker.clone(),
+        trust,
         plan: found.plan,
         at: found.at,
         conversation: found.conversation.clone(),

@@ -11,6 +11,7 @@ use crate::store::Store;
 use crate::store::tables::{EndReason, State};
 use crate::text::TypeName;
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::TrustLabel;
 
 #[derive(Debug, Clone, Default)]
 pub struct DeadQuery {
@@ -35,6 +36,8 @@ pub struct DeadLetter {
     pub number: MessageNo,
     pub recipient: String,
     pub from: String,
+    /// Where it comes from.
+    pub trust: TrustLabel,
     #[serde(rename = "type")]
     pub kind: TypeName,
     pub subject: String,
@@ -93,6 +96,7 @@ pub fn dead_letters(store: &Store, query: &DeadQuery) -> Result<DeadLetters, Err
                 number: message.number,
                 recipient: delivery.address.to_string(),
                 from: message.sender.to_string(),
+ trust: message.label,
                 kind: message.kind,
                 state: delivery.state,
                 reason: delivery.reason,

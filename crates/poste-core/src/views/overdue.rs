@@ -12,6 +12,7 @@ use crate::store::Store;
 use crate::store::tables::{Delivery, Due, Message, State, Tables};
 use crate::text::{Name, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
+use crate::vocabulary::TrustLabel;
 
 /// When something counts as late.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,8 @@ pub struct LateDelivery {
     pub number: MessageNo,
     pub recipient: String,
     pub from: String,
+    /// Where it comes from.
+    pub trust: TrustLabel,
     #[serde(rename = "type")]
     pub kind: TypeName,
     pub subject: String,
@@ -109,6 +112,7 @@ fn late(
         number: message.number,
         recipient: delivery.address.to_string(),
         from: message.sender.to_string(),
+        trust: message.label,
         kind: message.kind.clone(),
         subject: subject(store, tables, message)?,
         state: delivery.state,

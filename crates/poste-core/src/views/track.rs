@@ -17,13 +17,15 @@ use crate::store::Store;
 use crate::store::tables::{Delivery, EndReason, Event, EventRow, Message, State, Tables};
 use crate::text::{Label, Session, TypeName};
 use crate::time::{Timestamp, rfc3339, rfc3339_option};
-use crate::vocabulary::Priority;
+use crate::vocabulary::{Priority, TrustLabel};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Track {
     pub number: MessageNo,
     pub subject: String,
     pub from: String,
+    /// Where it comes from.
+    pub trust: TrustLabel,
     #[serde(rename = "type")]
     pub kind: TypeName,
     pub priority: Priority,
@@ -142,6 +144,7 @@ pub fn track(store: &Store, number: MessageNo, now: Timestamp) -> Result<Option<
             number,
             subject: subject(store, tables, &message)?,
             from: message.sender.to_string(),
+            trust: message.label,
             kind: message.kind,
             priority: message.priority,
             conversation: message.conversation,

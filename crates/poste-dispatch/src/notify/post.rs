@@ -5,6 +5,7 @@ use poste_core::digest::Digest;
 use poste_core::error::Error;
 use poste_core::text::Label;
 use poste_core::views::{self, MessageView};
+use poste_verbs::model::sender;
 use serde_json::{Value, json};
 
 use crate::mark;
@@ -35,7 +36,8 @@ impl Post {
 
     /// One line with priority, type, number, sender and subject.
     pub fn title(&self) -> String {
-        let MessageView { number, kind, priority, from, .. } = &self.message;
+        let MessageView { number, kind, priority, from, trust, .. } = &self.message;
+        let from = sender::named(from, *trust);
         one_line(&format!("[{priority}] {kind} #{number} from {from}: {}", self.message.subject))
     }
 

@@ -5,6 +5,7 @@ use poste_core::log::MessageNo;
 use poste_core::store::tables::ApprovalState;
 use poste_core::text::Word;
 use poste_core::views::{ApprovalView, Approvals};
+use poste_verbs::model::sender;
 use poste_verbs::{approval, approvals};
 
 use super::ask::wait_on;
@@ -53,7 +54,7 @@ impl Answer for Approvals {
             vec![
                 format!("#{}", approval.number),
                 ui.paint(paint(approval), approval.state.word()),
-                format!("{} → {}", approval.from, to.join(", ")),
+                format!("{} → {}", sender::named(approval.from.as_str(), approval.trust), to.join(", ")),
                 escape::line(&approval.subject).into_owned(),
                 standing(ui, approval),
             ]
@@ -85,7 +86,7 @@ pub(crate) fn print_approval(ui: &Ui, approval: &ApprovalView, out: &mut dyn Wri
     let title = format!("#{}  {}", approval.number, escape::line(&approval.subject));
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
     let mut field = |name: &str, value: String| writeln!(out, "{name:<13} {value}");
-    field("from", approval.from.to_string())?;
+    field("from", sender::named(approval.from.as_str(), approval.trust))?;
     let to: Vec<String> = approval.to.iter().map(|asked| format!("{} ({})", asked.recipient, asked.state)).collect();
     field("to", if to.is_empty() { "(unreadable)".to_owned() } else { to.join(", ") })?;
     field("asked", ui.time(approval.at))?;

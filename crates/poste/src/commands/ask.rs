@@ -10,6 +10,7 @@ use poste_core::store::tables::{ApprovalState, Concern};
 use poste_core::text::{Label, RecordId, Word};
 use poste_core::time::{When, parse_when};
 use poste_core::views::{self, ApprovalView};
+use poste_verbs::model::sender;
 use poste_verbs::{approval, ask};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -168,7 +169,11 @@ pub(crate) fn wait_on(
         for talk in views::talk_after(office.store(), &approval, last_shown)? {
             // The recipient may be waiting for an answer by the asker, who is blocked here.
             let subject = Foreign::words(&*talk.subject);
-            cx.ui.say(format!("#{} by {}: {subject}; see it: poste read {0}", talk.number, talk.from));
+            cx.ui.say(format!(
+                "#{} by {}: {subject}; see it: poste read {0}",
+                talk.number,
+                sender::named(talk.from.as_str(), talk.trust)
+            ));
             last_shown = talk.number;
         }
         Ok(approval.is_settled().then_some(()))

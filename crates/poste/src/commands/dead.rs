@@ -6,6 +6,7 @@ use poste_core::store::tables::State;
 use poste_core::text::Name;
 use poste_core::views::DeadLetters;
 use poste_verbs::dead::{drop, list};
+use poste_verbs::model::sender;
 
 use super::{WriteArgs, retry, track};
 use crate::Result;
@@ -90,7 +91,7 @@ impl Answer for DeadLetters {
                 format!("#{}", letter.number),
                 ui.paint(Paint::Bad, letter.state.word()),
                 ui.time(letter.ended_at),
-                format!("{} → {}", letter.from, letter.recipient),
+                format!("{} → {}", sender::named(&letter.from, letter.trust), letter.recipient),
                 escape::line(&letter.subject).into_owned(),
                 why,
             ]

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use poste_core::Timestamp;
 use poste_core::views::{LateDelivery, Overdue};
+use poste_verbs::model::sender;
 use poste_verbs::overdue;
 
 use super::reserve::ms;
@@ -72,7 +73,14 @@ fn section(
     writeln!(out, "{}", ui.paint(Paint::Attention, title))?;
     for late in found {
         let subject = escape::line(&late.subject);
-        writeln!(out, "  #{} {} → {}: {subject} ({})", late.number, late.from, late.recipient, detail(late))?;
+        writeln!(
+            out,
+            "  #{} {} → {}: {subject} ({})",
+            late.number,
+            sender::named(&late.from, late.trust),
+            late.recipient,
+            detail(late)
+        )?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use poste_core::log::{HoldReason, MessageNo, WakeWay};
 use poste_core::store::tables::{EndReason, Event, State};
 use poste_core::views::{DeliveryView, HoldView, Origin, Track, WakeView};
+use poste_verbs::model::sender;
 use poste_verbs::track;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,7 +64,13 @@ fn print_track(ui: &Ui, answer: &track::Answer, history: bool, out: &mut dyn Wri
     let title = format!("#{}  {}", track.number, escape::line(&track.subject));
     writeln!(out, "{}", ui.paint(Paint::Strong, &title))?;
     let (origin, stored) = (origin_text(track.origin.as_ref()), ui.time(track.stored_at));
-    writeln!(out, "{}, {}, from {}{origin}, stored {stored}", track.kind, track.priority, track.from)?;
+    writeln!(
+        out,
+        "{}, {}, from {}{origin}, stored {stored}",
+        track.kind,
+        track.priority,
+        sender::named(&track.from, track.trust)
+    )?;
     if track.wants_response {
         writeln!(out, "answer {}", read::answer_text(ui, track.respond_by))?;
     }

@@ -19,7 +19,7 @@ use crate::time::{Timestamp, rfc3339, rfc3339_option};
 use crate::views::count_up_to;
 use crate::views::stats::percentile;
 use crate::views::status::Count;
-use crate::vocabulary::AgentKind;
+use crate::vocabulary::{AgentKind, TrustLabel};
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AgentReport {
@@ -84,6 +84,8 @@ pub struct OpenMail {
     pub number: MessageNo,
     pub recipient: String,
     pub from: String,
+    /// Where it comes from.
+    pub trust: TrustLabel,
     #[serde(rename = "type")]
     pub kind: TypeName,
     pub subject: String,
@@ -108,6 +110,7 @@ impl OpenMail {
             number: message.number,
             recipient: delivery.address.to_string(),
             from: message.sender.to_string(),
+            trust: message.label,
             kind: message.kind.clone(),
             subject: reading.subject(message)?,
             state: delivery.state,

@@ -69,6 +69,7 @@ pub(super) fn exec(words: &[String], post: &Post, context: AttemptContext<'_>) -
         .set("POSTE_TYPE", message.kind.as_str())
         .set("POSTE_PRIORITY", message.priority.word())
         .set("POSTE_FROM", &message.from)
+        .set("POSTE_TRUST", message.trust.word())
         .set("POSTE_HOME", context.office);
     let mut task = Task::new(program, arguments);
     task.environment(environment).folder(context.folder).stdin(post.data().to_string());
