@@ -13,6 +13,7 @@ use poste_core::views::{self, MessageView, NewsQuery};
 use poste_verbs::Result;
 use poste_verbs::actions::Carrier;
 use poste_verbs::model::subject;
+use poste_verbs::wake::limit;
 use serde_json::{Value, json};
 
 use super::connection::Connection;
@@ -71,11 +72,13 @@ pub(super) struct Channel {
     /// All mail up to here was pushed, or was there before the server started, and other surfaces report that.
     looked_until: Option<Position>,
     pushed: BTreeSet<MessageNo>,
+    /// How long nothing more is pushed: a push wakes the session.
+    rest: Option<Duration>,
 }
 
 impl Channel {
     pub(super) fn since(position: Option<Position>) -> Self {
-        Self { looked_until: position, pushed: BTreeSet::new() }
+        Self { looked_until: position, pushed: BTreeSet::new(), rest: None }
     }
 }
 
@@ -95,8 +98,9 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
             let newest = poste_core::office::head(open.office.store())?;
             channel.looked_until = channel.looked_until.map(|looked| looked.min(newest));
         }
+        let rest = channel.as_mut().and_then(|channel| channel.rest.take());
         // Armed once: a change during a look rings the bell. Any change can concern a subscription.
-        open.office.wait_unless(&Interest::everything(), None, Stop::Raised(news.over()), |office| {
+        open.office.wait_unless(&Interest::everything(), rest, Stop::Raised(news.over()), |office| {
             // This is not a command of the agent, which may be idle and is rung as well.
             Carrier { caller: None, ..connection.carrier() }.carry_out(office);
             for uri in news.subscribed() {
@@ -107,7 +111,9 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
             if let Some(channel) = channel {
                 push(connection, office, news, channel);
             }
-            Ok(None::<()>)
+            // Waits anew, until the rest is over.
+            let must_rest = channel.as_ref().is_some_and(|channel| channel.rest.is_some());
+            Ok((must_rest && rest.is_none()).then_some(()))
         })?;
         Ok(())
     })
@@ -129,6 +135,11 @@ fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Cha
         let Ok(mail) = views::news(office.store(), &agent, &query) else { return };
         for message in &mail.messages {
             if !channel.pushed.contains(&message.number) {
+                // Mail that cannot be counted is not pushed; it waits in the inbox.
+                channel.rest = limit::rest(office, &agent.name, &[message.number]).unwrap_or(Some(PATIENCE));
+                if channel.rest.is_some() || limit::woke(office, &agent.name).is_err() {
+                    return;
+                }
                 if !news.custom("notifications/claude/channel", pushed(&agent, message)) {
                     return;
                 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use poste_config::AgentConfig;
 use poste_core::limits;
 use poste_core::log::{MessageNo, WakeOutcome, WakeWay};
 use poste_core::office::Office;
@@ -41,7 +42,9 @@ pub fn hold_back_chains(desk: &mut Desk<'_>, agent: &Name, numbers: &[MessageNo]
 
 fn max_hops_of(office: &Office, agent: &Name) -> Result<u32> {
     let runners = poste_config::runners(office)?;
-    Ok(runners.agents.get(agent).map_or(limits::RUN_HOPS_DEFAULT, |config| config.max_hops))
+    // A file that nobody trusts can only make it fewer.
+    let max = |config: &AgentConfig| if config.trusted { u32::MAX } else { limits::RUN_HOPS_DEFAULT };
+    Ok(runners.agents.get(agent).map_or(limits::RUN_HOPS_DEFAULT, |config| config.max_hops.min(max(config))))
 }
 
 /// How long the agent must not be woken for these messages. `None`: it may be woken now. Mail from people is never

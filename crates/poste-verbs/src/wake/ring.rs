@@ -133,6 +133,11 @@ impl Ringing {
         matches!(self.cause, Cause::Asked { .. })
     }
 
+    /// Whether a person asked for it, who may wake an agent as often as they like.
+    fn is_asked_by_person(&self, desk: &Desk<'_>) -> bool {
+        self.is_by_hand() && desk.caller.proof.is_given()
+    }
+
     /// Rings, unless another process does or it is too soon.
     pub(super) fn step(&mut self, desk: &mut Desk<'_>, starter: &dyn Starter) -> Result<Step> {
         let folder = desk.office.path()?.to_owned();
@@ -149,7 +154,11 @@ impl Ringing {
         loop {
             // Read again before each ring: the mail may have been handled in the meantime.
             let mail = self.to_ring_for(desk)?;
-            let rest = if self.is_by_hand() { None } else { limit::rest(desk.office, &self.agent, &mail.numbers())? };
+            let rest = if self.is_asked_by_person(desk) {
+                None
+            } else {
+                limit::rest(desk.office, &self.agent, &mail.numbers())?
+            };
             let not_rung = match (mail.urgency(), rest) {
                 (None, _) => self.nothing(),
                 (Some(_), Some(rest)) => self.postponed(&mail, rest),
@@ -280,10 +289,10 @@ impl Ringing {
         }
     }
 
-    /// The mail to ring for now. A person may ring for any of it.
+    /// The mail to ring for now. A person may ask for any of it.
     fn to_ring_for(&self, desk: &mut Desk<'_>) -> Result<Waiting> {
         let mut mail = self.waiting(desk.office)?;
-        if !self.is_by_hand() {
+        if !self.is_asked_by_person(desk) {
             let kept = limit::hold_back_chains(desk, &self.agent, &mail.numbers())?;
             mail.0.retain(|(_, number)| kept.contains(number));
         }
