@@ -65,6 +65,20 @@ words!(
     }
 );
 
+impl Preset {
+    /// The name of its program on the path.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Self::ClaudeCode => Some("claude"),
+            Self::Codex => Some("codex"),
+            Self::Gemini => Some("gemini"),
+            Self::OpenCode => Some("opencode"),
+            Self::Aider => Some("aider"),
+            Self::Command => None,
+        }
+    }
+}
+
 words!(
     /// How the message is passed to the program.
     Input { Stdin "stdin", File "file", Argument "argument", Environment "environment" }
@@ -103,8 +117,8 @@ pub struct AgentConfig {
     pub preset: Preset,
     /// Replaces what the preset runs.
     pub run: Option<Vec<String>>,
-    /// How the file names the program, where a copy of it runs instead.
-    pub named: Option<String>,
+    /// The copy of its program that runs instead, if that lies in the project.
+    pub copy: Option<String>,
     /// None: that of the preset.
     pub input: Option<Input>,
     pub answer: Option<AnswerBy>,
@@ -175,7 +189,7 @@ impl AgentConfig {
         Self {
             preset: Preset::Command,
             run: None,
-            named: None,
+            copy: None,
             input: None,
             answer: None,
             mode: Mode::Session,
@@ -205,14 +219,16 @@ impl AgentConfig {
     /// What is run, as shown to a person who is asked to trust it.
     pub fn shown(&self) -> String {
         match &self.run {
-            Some(words) => {
-                let mut words = words.clone();
-                if let (Some(named), Some(program)) = (&self.named, words.first_mut()) {
-                    program.clone_from(named);
-                }
-                Program::Words(words).text()
-            }
+            Some(words) => Program::Words(words.clone()).text(),
             None => format!("{} (preset)", self.preset.word()),
+        }
+    }
+
+    /// The program that is started, as the file or the preset names it.
+    pub fn program(&self) -> Option<&str> {
+        match &self.run {
+            Some(words) => words.first().map(String::as_str),
+            None => self.preset.program(),
         }
     }
 }

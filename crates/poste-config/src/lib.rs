@@ -56,6 +56,7 @@ pub use wake::{WAKE, WAKE_TEMPLATES, WakeCommand, WakeConfig};
 use poste_core::Digest;
 use poste_core::Error;
 use poste_core::gates::{Gate, Program};
+use poste_core::limits;
 use poste_core::log::{Policy, PolicyType, Settings};
 use poste_core::payload::SchemaSource;
 use poste_core::text::{Label, Name, TypeName};
@@ -149,6 +150,12 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         command: format!("requests to {}", file.wake.hosts.join(", ")),
         ..Command::default()
     });
+    let over = file.wake.per_minute.filter(|count| *count > limits::WAKES_PER_MINUTE_DEFAULT);
+    let of_pace = over.map(|count| Command {
+        key: format!("{WAKE}.per_minute"),
+        command: format!("{count} wakes per minute of each agent"),
+        ..Command::default()
+    });
     let of_types = file.policy.types.iter().filter(|kind| kind.default_approve).map(|kind| {
         let key = format!("{TYPES}.{}.default_approve", kind.name);
         let line = file.given.get(&key).map_or(0, |given| given.line);
@@ -161,7 +168,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         environment: agent.environment.clone(),
         folder: agent.folder.clone(),
         prompt: agent.prompt.clone(),
-        program: agent.run.as_ref().and_then(|words| words.first().cloned()),
+        program: agent.program().map(str::to_owned),
         ..Command::default()
     });
     let of_rules = file.on.iter().filter_map(|rule| {
@@ -182,8 +189,14 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         };
         Some(Command { key, line: gate.line, command: program.text(), program: first, ..Command::default() })
     });
-    let mut all: Vec<Command> =
-        of_gates.chain(of_wake).chain(of_hosts).chain(of_agents).chain(of_rules).chain(of_types).collect();
+    let mut all: Vec<Command> = of_gates
+        .chain(of_wake)
+        .chain(of_hosts)
+        .chain(of_pace)
+        .chain(of_agents)
+        .chain(of_rules)
+        .chain(of_types)
+        .collect();
     all.sort_by_key(|command| command.line);
     all
 }

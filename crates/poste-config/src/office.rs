@@ -10,7 +10,7 @@ use poste_core::vocabulary::{AgentKind, built_in};
 use poste_core::{Error, Office, limits, views};
 
 use crate::read::{Problem, read_local, unknown_type};
-use crate::trust::{Candidate, Reviews, Trust, file_name};
+use crate::trust::{Candidate, Kind, Reviews, Trust, file_name};
 use crate::{
     ConfigFile, FILE, HandlerConfig, LOCAL_FILE, LocalFile, OnRule, Runners, WakeConfig, commands, read_config,
 };
@@ -84,23 +84,23 @@ fn ready(office: &Office, source: Source) -> Result<Ready, Error> {
         return Ok(Ready { file, trusted: false });
     }
     let reviews = Reviews::of(office)?;
-    let Trust::Trusted(reviewed) = reviews.trust(&Candidate { file: file_name(source), text, commands })? else {
+    let candidate = Candidate { kind: Kind::Configuration, file: file_name(source), text, commands };
+    let Trust::Trusted(reviewed) = reviews.trust(&candidate)? else {
         return Ok(Ready { file, trusted: false });
     };
     for agent in file.agents.values_mut() {
-        agent.named = agent.run.as_ref().and_then(|words| words.first().cloned());
+        agent.copy = agent.program().and_then(|program| reviews.copy_of(&reviewed, program));
         agent.trusted = true;
     }
     each_command(&mut file, |words| reviews.pin(&reviewed, words));
     Ok(Ready { file, trusted: true })
 }
 
-/// The words of each command that starts a program directly.
+/// The words of each command that starts a program directly, other than those of agents.
 fn each_command(file: &mut ConfigFile, mut visit: impl FnMut(&mut [String])) {
     if let Some(command) = &mut file.wake.command {
         visit(&mut command.words);
     }
-    file.agents.values_mut().filter_map(|agent| agent.run.as_mut()).for_each(|words| visit(words));
     for gate in &mut file.gates {
         if let Some(Program::Words(words)) = &mut gate.program {
             visit(words);
@@ -186,22 +186,29 @@ pub fn on_rules(office: &Office) -> Result<OnRules, Error> {
     Ok(found)
 }
 
-/// How agents are woken: by this machine's own command, else by that of `poste.toml`, if a person trusts it.
+/// How agents are woken: by this machine's own command, else by that of `poste.toml`, if a person trusts it. A file that
+/// nobody trusts can only make them be woken less often.
 pub fn wake_config(office: &Office) -> Result<WakeConfig, Error> {
     let own = ready(office, Source::Machine)?;
     let shared = match own.file.wake.command.is_some() && own.file.wake.per_minute.is_some() {
-        true => None,
-        false => Some(ready(office, Source::Office)?),
+        true => Ready::default(),
+        false => ready(office, Source::Office)?,
     };
+    let per_minute = [&own, &shared].into_iter().find_map(Ready::wakes_per_minute);
     let hosts = if own.trusted { own.file.wake.hosts } else { Vec::new() };
-    let per_minute = own.file.wake.per_minute.or(shared.as_ref().and_then(|shared| shared.file.wake.per_minute));
-    let (command, is_trusted) = match (own.file.wake.command, shared) {
-        (Some(command), _) => (Some(command), own.trusted),
-        (None, Some(shared)) => (shared.file.wake.command, shared.trusted),
-        (None, None) => (None, false),
+    let (command, is_trusted) = match own.file.wake.command {
+        Some(command) => (Some(command), own.trusted),
+        None => (shared.file.wake.command, shared.trusted),
     };
     let untrusted = command.is_some() && !is_trusted;
     Ok(WakeConfig { command: command.filter(|_| is_trusted), hosts, per_minute, untrusted })
+}
+
+impl Ready {
+    fn wakes_per_minute(&self) -> Option<u32> {
+        let most = if self.trusted { u32::MAX } else { limits::WAKES_PER_MINUTE_DEFAULT };
+        self.file.wake.per_minute.map(|count| count.min(most))
+    }
 }
 
 /// How agents are run: from this machine's own file, else from `poste.toml`, whether or not a person trusts that.

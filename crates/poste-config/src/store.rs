@@ -176,10 +176,10 @@ impl UserStore {
     }
 }
 
-/// Where the search path finds a program.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| is_program(path))
+/// Where the search path finds a program for a command that runs in a folder: parts of the path may be relative to it.
+pub(crate) fn find_program(name: &str, folder: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|found| folder.join(found).join(name)).find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {

@@ -78,8 +78,14 @@ pub fn revoke(id: &str) -> Result<bool, Error> {
     sync_folder(&folder).map(|()| true)
 }
 
-/// Requires that this file holds a valid token, and that nobody else could have read or written it.
+/// Requires that this file holds a valid token, and that nobody else could have read or written it: no other user, and
+/// no agent that works on a project.
 pub fn check(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().map_err(|error| Error::io(path, error))?;
+    if state::is_in_project(&folder) {
+        return Err(wrong(path, "it must not be in a project, where agents can read it"));
+    }
     let given = blake3::hash(read_private(path)?.trim().as_bytes());
     let mut is_known = false;
     for token in list()? {

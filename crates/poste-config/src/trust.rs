@@ -18,10 +18,20 @@ const TRUSTED: &str = "trusted";
 /// Programs by the word that starts each, with the digest of the copy that runs.
 type Programs = BTreeMap<String, Digest>;
 
+/// What a file was reviewed as. Reviewed as another kind, the same file would do something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Configuration,
+    Workflow,
+    Handoff,
+}
+
 /// A file as a person reviewed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reviewed {
+    pub kind: Kind,
     pub file: String,
     pub digest: Digest,
     /// Its whole text, to show what changed later.
@@ -52,6 +62,7 @@ impl Trust {
 /// A text that would run commands, or speak in a person's name, if it was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
+    pub kind: Kind,
     /// Its path from the project's folder, or whole if it lies elsewhere.
     pub file: String,
     pub text: String,
@@ -61,7 +72,7 @@ pub struct Candidate {
 impl Candidate {
     /// Equal only for equal texts whose commands do the same, down to the bytes of programs in the project.
     pub fn digest(&self) -> Digest {
-        let shown = serde_json::to_vec(&(&self.file, &self.text, &self.commands)).expect("plain data");
+        let shown = serde_json::to_vec(&(self.kind, &self.file, &self.text, &self.commands)).expect("plain data");
         Digest::of(&shown)
     }
 
@@ -72,6 +83,12 @@ impl Candidate {
 }
 
 impl Reviewed {
+    /// Whether a person means it: by its name as listed, or by the name of a workflow without folder and ending.
+    pub fn is_named(&self, name: &str) -> bool {
+        let is_stem = || Path::new(&self.file).file_stem().is_some_and(|stem| stem == name);
+        self.file == name || (self.kind == Kind::Workflow && is_stem())
+    }
+
     /// The programs that are not as they were reviewed.
     pub fn changed_programs<'a>(&self, now: &'a Candidate) -> BTreeSet<&'a str> {
         // A program that only a new text starts has not changed.
@@ -128,16 +145,17 @@ impl Reviews {
         Ok(Self { store, folder: format!("{TRUSTED}/{}", found.key()), project })
     }
 
-    fn entry(&self, file: &str) -> String {
-        format!("{}/{}", self.folder, Digest::of(file.as_bytes()))
+    fn entry(&self, kind: Kind, file: &str) -> String {
+        format!("{}/{}", self.folder, Digest::of(format!("{kind:?} {file}").as_bytes()))
     }
 
-    fn reviewed(&self, file: &str) -> Result<Option<Reviewed>, Error> {
-        self.store.as_ref().map_or(Ok(None), |store| store.read(&self.entry(file)))
+    fn reviewed(&self, candidate: &Candidate) -> Result<Option<Reviewed>, Error> {
+        let Some(store) = &self.store else { return Ok(None) };
+        store.read(&self.entry(candidate.kind, &candidate.file))
     }
 
     pub(crate) fn trust(&self, candidate: &Candidate) -> Result<Trust, Error> {
-        let Some(reviewed) = self.reviewed(&candidate.file)? else { return Ok(Trust::Never) };
+        let Some(reviewed) = self.reviewed(candidate)? else { return Ok(Trust::Never) };
         let is_same = reviewed.digest == Digest::of(candidate.text.as_bytes())
             && self.with_programs(candidate.clone()).commands.iter().all(|now| is_as_in(&reviewed.programs, now));
         Ok(if is_same { Trust::Trusted(reviewed) } else { Trust::Changed(reviewed) })
@@ -173,7 +191,7 @@ impl Reviews {
         }
         let path = match filled.contains('/') {
             true => folder.join(&filled),
-            false => match find_program(&filled) {
+            false => match find_program(&filled, &folder) {
                 Some(path) => path,
                 None => return Ok(None),
             },
@@ -190,11 +208,18 @@ impl Reviews {
         read_program(&path).map(Some).ok_or_else(|| format!("{word} is not a program in {place}"))
     }
 
+    /// Where the copy of a program lies that was reviewed, if the program lay in the project.
+    pub(crate) fn copy_of(&self, reviewed: &Reviewed, program: &str) -> Option<String> {
+        let digest = reviewed.programs.get(program)?;
+        Some(self.store.as_ref()?.program(digest).display().to_string())
+    }
+
     /// Makes a command run the copy of its program that was reviewed.
     pub(crate) fn pin(&self, reviewed: &Reviewed, words: &mut [String]) {
-        let (Some(store), Some(word)) = (&self.store, words.first_mut()) else { return };
-        if let Some(digest) = reviewed.programs.get(word) {
-            *word = store.program(digest).display().to_string();
+        if let Some(word) = words.first_mut()
+            && let Some(copy) = self.copy_of(reviewed, word)
+        {
+            *word = copy;
         }
     }
 }
@@ -241,7 +266,8 @@ fn candidate_of(office: &Office, source: Source, text: String) -> Result<Candida
             (_, problems) => return Err(Error::Config { path, message: problems[0].to_string() }),
         },
     };
-    let candidate = Candidate { file: file_name(source), text, commands: commands(&file) };
+    let kind = Kind::Configuration;
+    let candidate = Candidate { kind, file: file_name(source), text, commands: commands(&file) };
     Ok(Reviews::of(office)?.with_programs(candidate))
 }
 
@@ -293,9 +319,9 @@ fn remember(
     programs: Programs,
     by: String,
 ) -> Result<Reviewed, Error> {
-    let Candidate { file, text, .. } = candidate;
-    let reviewed = Reviewed { digest: Digest::of(text.as_bytes()), file, text, programs, by, at: office.wall() };
-    store.write(&reviews.entry(&reviewed.file), &reviewed)?;
+    let Candidate { kind, file, text, .. } = candidate;
+    let reviewed = Reviewed { kind, digest: Digest::of(text.as_bytes()), file, text, programs, by, at: office.wall() };
+    store.write(&reviews.entry(reviewed.kind, &reviewed.file), &reviewed)?;
     Ok(reviewed)
 }
 
@@ -311,19 +337,18 @@ pub fn all_trusted(office: &Office) -> Result<Vec<Reviewed>, Error> {
     let Some(store) = &reviews.store else { return Ok(Vec::new()) };
     let found = store.names(&reviews.folder)?.into_iter().filter_map(|name| store.read(&name).transpose());
     let mut found: Vec<Reviewed> = found.collect::<Result<_, _>>()?;
-    found.sort_by(|a, b| a.file.cmp(&b.file));
+    found.sort_by(|a, b| (a.kind, &a.file).cmp(&(b.kind, &b.file)));
     Ok(found)
 }
 
-/// Revokes the trust in one file, or in all. Returns the names of those that were trusted.
-pub fn revoke_trust(office: &Office, file: Option<&str>) -> Result<Vec<String>, Error> {
+/// Revokes the trust in files, and returns those that were trusted.
+pub fn revoke_trust(office: &Office, is_meant: impl Fn(&Reviewed) -> bool) -> Result<Vec<Reviewed>, Error> {
     let reviews = Reviews::of(office)?;
-    let mut revoked: Vec<String> = all_trusted(office)?.into_iter().map(|reviewed| reviewed.file).collect();
-    revoked.retain(|known| file.is_none_or(|file| file == known));
+    let revoked: Vec<Reviewed> = all_trusted(office)?.into_iter().filter(is_meant).collect();
     if let Some(store) = reviews.store.as_ref().filter(|_| !revoked.is_empty()) {
         let _held = store.hold()?;
-        for file in &revoked {
-            store.remove(&reviews.entry(file))?;
+        for Reviewed { kind, file, .. } in &revoked {
+            store.remove(&reviews.entry(*kind, file))?;
         }
     }
     Ok(revoked)
@@ -386,7 +411,27 @@ pub fn is_trusted(office: &Office, source: Source) -> Result<bool, Error> {
 
 /// The changed lines of a text that was reviewed, as a diff, with at most this many lines.
 pub fn changed_lines(reviewed: &Reviewed, text: &str, lines_max: usize) -> Vec<String> {
-    let patch = diffy::create_patch(&reviewed.text, text);
+    diff(&reviewed.text, text, lines_max)
+}
+
+/// What changed in a program since it was reviewed: lines of a script, of anything else the digests.
+pub fn changed_program(office: &Office, reviewed: &Reviewed, now: &Command) -> Result<Vec<String>, Error> {
+    let Some(word) = &now.program else { return Ok(Vec::new()) };
+    let reviews = Reviews::of(office)?;
+    let old = reviews.copy_of(reviewed, word).and_then(|copy| read_program(Path::new(&copy)));
+    let new = reviews.own_program(now).ok().flatten();
+    let script = |bytes: &Option<Vec<u8>>| {
+        bytes.as_ref().filter(|bytes| bytes.starts_with(b"#!")).and_then(|bytes| String::from_utf8(bytes.clone()).ok())
+    };
+    if let (Some(old), Some(new)) = (script(&old), script(&new)) {
+        return Ok(diff(&old, &new, usize::MAX));
+    }
+    let digests = [("-", reviewed.programs.get(word)), ("+", now.digest.as_ref())];
+    Ok(digests.into_iter().filter_map(|(sign, digest)| Some(format!("{sign}{word}, digest {}", digest?))).collect())
+}
+
+fn diff(old: &str, new: &str, lines_max: usize) -> Vec<String> {
+    let patch = diffy::create_patch(old, new);
     let lines = patch.hunks().iter().flat_map(|hunk| hunk.lines());
     let changed = lines.filter_map(|line| match line {
         diffy::Line::Context(_) => None,

@@ -61,7 +61,8 @@ impl Terminal {
         let above = no_agent_above(office)?;
         // What started the command may have ended, so that it is seen below nothing. The shell that a person types in
         // leads the session of their terminal, so it must be seen too.
-        let leader = rustix::process::getsid(None).map_err(|_| Doubt::Hidden)?.as_raw_nonzero().get();
+        // In a container it may lie outside, and has no number then.
+        let leader = nix::unistd::getsid(None).map_err(|_| Doubt::Hidden)?.as_raw();
         let is_leader = |pid: u32| i32::try_from(pid) == Ok(leader);
         if !is_leader(std::process::id()) && !above.iter().any(|ancestor| is_leader(ancestor.process.pid)) {
             return Err(Doubt::Hidden);

@@ -94,7 +94,7 @@ pub fn trust(office: &Path) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let file = trust::name_of(&opened, &entry.path()).expect("a name");
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            files.push(trust::Candidate { file, text, commands: Vec::new() });
+            files.push(trust::Candidate { kind: trust::Kind::Workflow, file, text, commands: Vec::new() });
         }
     }
     for file in files {

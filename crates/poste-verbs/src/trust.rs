@@ -25,6 +25,9 @@ pub struct Input {
     /// Revoke the trust in what is shown.
     #[serde(skip)]
     pub revoke: bool,
+    /// Revoke it only in what has this name. It may be gone.
+    #[serde(skip)]
+    pub named: Option<String>,
     /// Trust exactly these, which a person has read.
     #[serde(skip)]
     pub seen: Option<Vec<Digest>>,
@@ -34,6 +37,9 @@ pub struct Input {
 pub struct Answer {
     /// What would run commands, or speak in a person's name.
     pub files: Vec<File>,
+    /// What there is to say if there is none.
+    #[serde(skip)]
+    pub nothing: &'static str,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -63,16 +69,16 @@ pub struct File {
 }
 
 impl File {
-    fn new(candidate: Candidate, trust: Trust) -> Self {
+    fn new(office: &Office, candidate: Candidate, trust: Trust) -> Result<Self> {
         let digest = Digest::of(candidate.text.as_bytes());
         let (state, reviewed) = match trust {
             Trust::Never => ("never", None),
             Trust::Changed(reviewed) => ("changed", Some(reviewed)),
             Trust::Trusted(reviewed) => ("trusted", Some(reviewed)),
         };
-        let changes = reviewed.as_ref().map(|old| changes(old, &candidate)).unwrap_or_default();
+        let changes = reviewed.as_ref().map_or(Ok(Vec::new()), |old| changes(office, old, &candidate))?;
         let seen = candidate.digest();
-        Self {
+        Ok(Self {
             file: candidate.file,
             digest,
             seen,
@@ -83,18 +89,18 @@ impl File {
             commands: candidate.commands,
             changes,
             text: None,
-        }
+        })
     }
 
-    fn of_store(reviewed: Reviewed) -> Self {
+    fn of_store(reviewed: Reviewed, trusted: bool) -> Self {
         let Reviewed { file, digest, by, at, .. } = reviewed;
         let (by, at) = (Some(by), Some(at));
         Self {
             file,
             digest,
             seen: digest,
-            trusted: true,
-            state: "trusted",
+            trusted,
+            state: if trusted { "trusted" } else { "never" },
             by,
             at,
             commands: Vec::new(),
@@ -116,12 +122,22 @@ impl Verb for Input {
     type Answer = Answer;
 
     fn run(self, desk: &mut Desk<'_>) -> Result<Answered<Answer>> {
-        let Self { workflow, handoff, list, revoke, seen } = self;
+        let Self { workflow, handoff, list, revoke, named, seen } = self;
         if list {
-            let files = trust::all_trusted(desk.office)?.into_iter().map(File::of_store);
-            return Ok(Answered::new(Answer { files: files.collect() }));
+            let files = trust::all_trusted(desk.office)?.into_iter().map(|reviewed| File::of_store(reviewed, true));
+            return Ok(Answered::new(Answer { files: files.collect(), nothing: "nothing is trusted here" }));
         }
-        let is_about_one = workflow.is_some() || handoff.is_some();
+        if revoke {
+            let of_handoff = handoff.map(handoff::file_name);
+            let is_meant = |reviewed: &Reviewed| match (&named, &of_handoff) {
+                (Some(name), _) => reviewed.is_named(name),
+                (None, Some(file)) => reviewed.file == *file,
+                (None, None) => true,
+            };
+            let revoked = trust::revoke_trust(desk.office, is_meant)?.into_iter();
+            let files = revoked.map(|reviewed| File::of_store(reviewed, false)).collect();
+            return Ok(Answered::new(Answer { files, nothing: "nothing was trusted here" }));
+        }
         let shows_text = workflow.is_some();
         let candidates = match (workflow, handoff) {
             (_, Some(number)) => {
@@ -131,12 +147,6 @@ impl Verb for Input {
             (Some(given), None) => vec![workflow::candidate(desk.office, &given.find(desk.office.path()?)?)?],
             (None, None) => trust::candidates(desk.office)?,
         };
-        if revoke {
-            let one = candidates.first().filter(|_| is_about_one).map(|candidate| candidate.file.as_str());
-            if trust::revoke_trust(desk.office, one)?.is_empty() {
-                desk.say("nothing was trusted here");
-            }
-        }
         if let Some(seen) = seen {
             let by = person::decider(desk)?;
             if let Some(candidate) = candidates.iter().find(|candidate| !seen.contains(&candidate.digest())) {
@@ -149,18 +159,18 @@ impl Verb for Input {
             for candidate in &candidates {
                 trust::set_trusted(desk.office, candidate, by.clone()).map_err(|refusal| match refusal {
                     Refusal::Changed(program) => changed_meanwhile(&program),
-                    Refusal::Unsound(why) => Error::refused(why),
+                    Refusal::Unsound(why) => Error::refused(Foreign::words(why).to_string()),
                     Refusal::Failed(error) => error.into(),
                 })?;
-                desk.note_stored(format!("that {} is trusted", candidate.file));
+                desk.note_stored(format!("that {} is trusted", Foreign::name(&*candidate.file)));
             }
         }
         let files = candidates.into_iter().map(|candidate| {
             let state = trust::trust(desk.office, &candidate)?;
             let text = shows_text.then(|| candidate.text.clone());
-            Ok(File { text, ..File::new(candidate, state) })
+            Ok(File { text, ..File::new(desk.office, candidate, state)? })
         });
-        Ok(Answered::new(Answer { files: files.collect::<Result<_>>()? }))
+        Ok(Answered::new(Answer { files: files.collect::<Result<_>>()?, nothing: "nothing runs a command" }))
     }
 }
 
@@ -171,22 +181,19 @@ fn changed_meanwhile(what: &str) -> Error {
 
 fn cannot_be_trusted(candidate: &Candidate) -> Option<Error> {
     let (command, why) = candidate.problem()?;
-    let error = Error::refused(format!("{} cannot be trusted", candidate.file)).code("untrusted");
+    let error = Error::refused(format!("{} cannot be trusted", Foreign::name(&*candidate.file))).code("untrusted");
     let error = error.cause(format!("{}: {}", command.key, Foreign::words(why)));
     Some(error.hint("name a program that is there: its bytes are reviewed, and a copy of them runs"))
 }
 
 /// What changed in a text and its programs since they were reviewed, as lines that begin with - and +.
-fn changes(reviewed: &Reviewed, candidate: &Candidate) -> Vec<String> {
+fn changes(office: &Office, reviewed: &Reviewed, candidate: &Candidate) -> Result<Vec<String>> {
     let mut lines = changed_lines(reviewed, &candidate.text, usize::MAX);
     for word in reviewed.changed_programs(candidate) {
         let now = candidate.commands.iter().find(|command| command.program.as_deref() == Some(word));
-        let digests = [("-", reviewed.programs.get(word)), ("+", now.and_then(|command| command.digest.as_ref()))];
-        let of_program =
-            digests.into_iter().filter_map(|(sign, digest)| Some(format!("{sign}{word}, digest {}", digest?)));
-        lines.extend(of_program);
+        lines.extend(now.map_or(Ok(Vec::new()), |now| trust::changed_program(office, reviewed, now))?);
     }
-    lines
+    Ok(lines)
 }
 
 /// The error for something that may not run, because a file that says how is not trusted. Names each such file, and what
@@ -195,7 +202,7 @@ pub fn untrusted(office: &Office, what: &str) -> Error {
     const LINES_MAX: usize = 4;
     let mut error = Error::refused(what).code("untrusted");
     for candidate in trust::candidates(office).unwrap_or_default() {
-        let file = &candidate.file;
+        let file = Foreign::name(&*candidate.file);
         match trust::trust(office, &candidate) {
             Ok(Trust::Trusted(_)) => {}
             Ok(Trust::Changed(reviewed)) => {

@@ -58,7 +58,11 @@ fn what_was_trusted_here_is_not_trusted_elsewhere_or_after_a_change() {
     let Trust::Changed(reviewed) = trust::trust(&desk.office, &changed).unwrap() else { panic!("it changed") };
     let lines = trust::changed_lines(&reviewed, &changed.text, 10);
     assert_eq!(lines, ["-command = ['notify']", "+command = ['notify2']"]);
-    assert_eq!(trust::revoke_trust(&desk.office, None).unwrap(), ["poste.toml"]);
+    let as_workflow = trust::Candidate { kind: trust::Kind::Workflow, ..file.clone() };
+    assert_eq!(trust::trust(&desk.office, &as_workflow).unwrap(), Trust::Never, "it was not reviewed as a workflow");
+    assert_eq!(trust::revoke_trust(&desk.office, |file| file.is_named("poste")).unwrap(), []);
+    let revoked = trust::revoke_trust(&desk.office, |file| file.is_named("poste.toml")).unwrap();
+    assert_eq!(revoked.len(), 1);
     assert!(!trust::trust(&desk.office, &file).unwrap().is_trusted());
 }
 

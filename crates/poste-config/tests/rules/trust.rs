@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use poste_config::trust::{self, Candidate, Trust};
+use poste_config::trust::{self, Candidate, Kind, Trust};
 use poste_core::gates::Source;
 use poste_core::text::Name;
 
@@ -41,7 +41,7 @@ fn trusted(desk: &Desk, file: &Candidate) -> bool {
 /// The first word of what an agent runs, if it may run.
 fn runs(desk: &Desk, agent: &str) -> Option<String> {
     let agent = &poste_config::runners(&desk.office).unwrap().agents[&agent.parse::<Name>().unwrap()];
-    agent.trusted.then(|| agent.run.clone().unwrap()[0].clone())
+    agent.trusted.then(|| agent.copy.clone().unwrap_or_else(|| agent.program().unwrap().to_owned()))
 }
 
 #[test]
@@ -71,6 +71,11 @@ fn what_was_shown_includes_the_bytes_of_programs_and_names_those_that_changed() 
     assert_ne!(seen.digest(), now.digest());
     let Trust::Changed(reviewed) = trust::trust(&desk.office, &now).unwrap() else { panic!("it changed") };
     assert_eq!(Vec::from_iter(reviewed.changed_programs(&now)), ["./check.sh"]);
+    let lines = || trust::changed_program(&desk.office, &reviewed, &shown(&desk).commands[0]).unwrap();
+    assert_eq!(lines(), ["-exit 0", "+id"]);
+    fs::write(project(&desk).join("check.sh"), [0x7f, b'E', b'L', b'F']).unwrap();
+    let lines = lines();
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.contains("digest")), "{lines:?}");
 }
 
 #[test]
@@ -114,7 +119,8 @@ fn a_command_that_runs_in_another_worktree_has_its_program_there() {
     let desk = Desk::with(&["ann"]);
     let there = desk.folder.path().join("there");
     let command = poste_config::Command { program: Some("./check.sh".to_owned()), ..Default::default() };
-    let plain = Candidate { file: "handoff 1".to_owned(), text: "it".to_owned(), commands: vec![command] };
+    let (file, text) = ("handoff 1".to_owned(), "it".to_owned());
+    let plain = Candidate { kind: Kind::Handoff, file, text, commands: vec![command] };
     let now = || trust::in_folder(&desk.office, plain.clone(), Some(&there)).unwrap();
     assert!(!trusted(&desk, &now()), "it is not there");
     fs::create_dir(&there).unwrap();

@@ -73,8 +73,9 @@ pub(super) fn reach(call: &Call) -> Reach {
 /// may come from anybody who can set one, so only a file where Claude Code keeps such files is written.
 pub(super) fn tell_shell(call: &Call, agent: &Name, session: &Session) {
     let Some(path) = env::var_os("CLAUDE_ENV_FILE").filter(|path| !path.is_empty()) else { return };
-    let line =
-        format!("export POSTE_AGENT={} POSTE_SESSION={}\n", shell::word(agent.as_str()), shell::word(session.as_str()));
+    let (agent, session) = (shell::word(agent.as_str()), shell::word(session.as_str()));
+    // A token that the person's own shell has proves a person, which the agent is not.
+    let line = format!("export POSTE_AGENT={agent} POSTE_SESSION={session}\nunset POSTE_TOKEN_FILE\n");
     // Without it the shell's commands need --as; nothing else is lost.
     let Ok(mut file) = session_file(call, Path::new(&path)) else { return };
     let mut text = String::new();

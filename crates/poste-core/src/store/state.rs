@@ -33,11 +33,16 @@ fn private_folder(named: &Path) -> Option<PathBuf> {
     let path = named.is_absolute().then(|| named.canonicalize().ok()).flatten()?;
     let meta = fs::metadata(&path).ok()?;
     let is_private = meta.is_dir() && meta.uid() == Uid::effective().as_raw() && meta.mode() & 0o7777 == 0o700;
-    let is_in_project = |folder: &Path| {
+    (is_private && !is_in_project(&path)).then_some(path)
+}
+
+/// Whether a folder is in a worktree or an office, where agents write.
+pub fn is_in_project(folder: &Path) -> bool {
+    let is_project = |folder: &Path| {
         [".git", discover::FOLDER].iter().any(|name| folder.join(name).symlink_metadata().is_ok())
             || folder.file_name().is_some_and(|name| name == discover::FOLDER)
     };
-    (is_private && !path.ancestors().any(is_in_project)).then_some(path)
+    folder.ancestors().any(is_project)
 }
 
 /// The home folder of this user in the password database, with its links resolved.

@@ -94,8 +94,13 @@ const NETWORK: [&str; 8] = [
 ];
 
 pub(crate) fn ways(config: &AgentConfig) -> Ways {
-    let (words, input, answer, environment) = known(config.preset);
-    let words = config.run.clone().unwrap_or_else(|| words.iter().map(|word| (*word).to_owned()).collect());
+    let (arguments, input, answer, environment) = known(config.preset);
+    let program = config.preset.program().into_iter();
+    let of_preset = || program.chain(arguments.iter().copied()).map(str::to_owned).collect();
+    let mut words: Vec<String> = config.run.clone().unwrap_or_else(of_preset);
+    if let (Some(program), Some(copy)) = (words.first_mut(), &config.copy) {
+        program.clone_from(copy);
+    }
     Ways { words, input: config.input.unwrap_or(input), answer: config.answer.unwrap_or(answer), environment }
 }
 
@@ -103,36 +108,36 @@ pub(crate) fn network(preset: Preset) -> &'static [&'static str] {
     if preset == Preset::Command { &[] } else { &NETWORK }
 }
 
+/// Its arguments, its input, where its answer is, and the variables it needs.
 fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static [&'static str]) {
     match preset {
         Preset::ClaudeCode => (
-            &["claude", "-p", "--output-format", "json", "--resume", "{conversation}"],
+            &["-p", "--output-format", "json", "--resume", "{conversation}"],
             Input::Stdin,
             AnswerBy::Stdout,
             &["ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*"],
         ),
         // `resume` and its id are separate arguments, which `resumed` inserts.
         Preset::Codex => (
-            &["codex", "exec", "--json", "--skip-git-repo-check", "--output-last-message", "{answer_file}", "-"],
+            &["exec", "--json", "--skip-git-repo-check", "--output-last-message", "{answer_file}", "-"],
             Input::Stdin,
             AnswerBy::File,
             &["OPENAI_*", "CODEX_*"],
         ),
         Preset::Gemini => (
-            &["gemini", "--output-format", "json", "--resume", "{conversation}", "-p", ""],
+            &["--output-format", "json", "--resume", "{conversation}", "-p", ""],
             Input::Stdin,
             AnswerBy::Stdout,
             &["GEMINI_*", "GOOGLE_*"],
         ),
         Preset::OpenCode => (
-            &["opencode", "run", "--format", "json", "--session", "{conversation}"],
+            &["run", "--format", "json", "--session", "{conversation}"],
             Input::Stdin,
             AnswerBy::Stdout,
             &["OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
         ),
         Preset::Aider => (
             &[
-                "aider",
                 "--yes-always",
                 "--no-pretty",
                 "--no-stream",

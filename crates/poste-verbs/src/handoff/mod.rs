@@ -61,6 +61,8 @@ pub(crate) fn commands_of(office: &Office, number: MessageNo) -> Result<poste_co
     Ok(verify::candidate(number, package))
 }
 
+pub(crate) use verify::file_name;
+
 /// The mail that answers a handoff. It goes to the sender and ends the request.
 fn answer_mail(number: MessageNo, token: Option<Position>, kind: &str) -> Result<Send> {
     let ends = Ends { message: number, how: EndsHow::Replied, token };

@@ -75,7 +75,13 @@ pub(crate) fn candidate(number: MessageNo, package: &Package) -> Candidate {
         ..Command::default()
     });
     let text = serde_json::to_string_pretty(&package.verify).unwrap_or_default();
-    Candidate { file: format!("handoff {number}"), text, commands: commands.collect() }
+    let kind = trust::Kind::Handoff;
+    Candidate { kind, file: file_name(number), text, commands: commands.collect() }
+}
+
+/// The name under which the commands of a handoff are trusted.
+pub(crate) fn file_name(number: MessageNo) -> String {
+    format!("handoff {number}")
 }
 
 fn untrusted(view: &HandoffView, package: &Package, changed: &BTreeSet<&str>) -> Error {

@@ -77,19 +77,21 @@ pub(crate) fn candidate(office: &Office, source: &Source) -> Result<poste_config
         command: "its messages, in your name".to_owned(),
         ..poste_config::Command::default()
     };
-    Ok(poste_config::Candidate { file, text: source.text.clone(), commands: vec![speaks] })
+    let kind = poste_config::trust::Kind::Workflow;
+    Ok(poste_config::Candidate { kind, file, text: source.text.clone(), commands: vec![speaks] })
 }
 
 /// Refuses a definition that would speak as a person who has not reviewed it.
 fn check_trust(office: &Office, owner: &Agent, source: &Source) -> Result {
     let candidate = candidate(office, source)?;
+    let file = Foreign::name(&*candidate.file);
     let why = match poste_config::trust::trust(office, &candidate)? {
         _ if owner.kind != AgentKind::Human => return Ok(()),
         Trust::Trusted(_) => return Ok(()),
-        Trust::Never => format!("{} was never trusted here", candidate.file),
+        Trust::Never => format!("{file} was never trusted here"),
         Trust::Changed(reviewed) => {
             let lines = Foreign::lines(changed_lines(&reviewed, &candidate.text, 4).join("\n"));
-            format!("{} changed since {} trusted it:{lines}", candidate.file, reviewed.by)
+            format!("{file} changed since {} trusted it:{lines}", reviewed.by)
         }
     };
     let error = Error::refused(format!("{} would speak as {}, who has not trusted it", source.name, owner.name));

@@ -19,10 +19,10 @@ pub(super) const DECIDES: &str = "only a person can decide that, at a terminal";
 /// machine has reviewed that exact text. A change ends the trust. Rules and limits need none.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  poste trust\n  poste trust release\n  poste trust --handoff 12\n  poste trust --revoke"
+    after_help = "Examples:\n  poste trust\n  poste trust release\n  poste trust --handoff 12\n  poste trust --revoke release"
 )]
 pub(crate) struct Args {
-    /// Workflow to trust: its name, or a file
+    /// Workflow to trust: its name, or a file; with --revoke also a name that --list shows
     #[arg(value_name = "WORKFLOW")]
     workflow: Option<String>,
     /// Trust the commands of this handoff
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 impl Answer for trust::Answer {
     fn print(&self, ui: &Ui, out: &mut dyn Write) -> io::Result<()> {
         if self.files.is_empty() {
-            return writeln!(out, "nothing runs a command");
+            return writeln!(out, "{}", self.nothing);
         }
         for (nth, file) in self.files.iter().enumerate() {
             if nth > 0 {
@@ -100,8 +100,9 @@ pub(super) fn print_commands(out: &mut dyn Write, commands: &[Command]) -> io::R
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let Args { workflow, handoff, list, revoke } = args;
     let input = || -> Result<trust::Input> {
-        let workflow = workflow.clone().map(workflow::given).transpose()?;
-        Ok(trust::Input { workflow, handoff, list, revoke, seen: None })
+        let (named, workflow) = if revoke { (workflow.clone(), None) } else { (None, workflow.clone()) };
+        let workflow = workflow.map(workflow::given).transpose()?;
+        Ok(trust::Input { workflow, handoff, list, revoke, named, seen: None })
     };
     let mut office = cx.office()?;
     let answered = cx.call_verb(&mut office, input()?)?;

@@ -179,7 +179,7 @@ fn a_hook_writes_no_file_that_a_variable_names_but_claude_codes() {
     hook(&at("session-env/run-1/hook.sh"), "run-1");
     assert_eq!(
         fs::read_to_string(at("session-env/run-1/hook.sh")).unwrap(),
-        "export POSTE_AGENT=coder POSTE_SESSION=run-1\n"
+        "export POSTE_AGENT=coder POSTE_SESSION=run-1\nunset POSTE_TOKEN_FILE\n"
     );
 }
 

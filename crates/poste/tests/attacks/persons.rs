@@ -311,6 +311,12 @@ fn a_token_speaks_for_a_person_and_no_agent_gets_it() {
     fs::write(&other, "poste-person-0000").unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(code(&approve(&asked(), &other)), "not_a_person");
+    for folder in [desk.folder.path().to_owned(), desk.office()] {
+        let inside = folder.join("token");
+        fs::copy(&file, &inside).unwrap();
+        assert_eq!(code(&approve(&asked(), &inside)), "not_a_person");
+        fs::remove_file(inside).unwrap();
+    }
     let listed = with(desk.bare_command(&["--json", "token", "list"]), None);
     assert!(!String::from_utf8_lossy(&listed.stdout).contains(made["token"].as_str().unwrap()));
     let id = made["id"].as_str().unwrap();

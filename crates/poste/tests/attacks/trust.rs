@@ -353,3 +353,38 @@ fn a_state_folder_in_a_repository_is_not_believed() {
     assert_eq!(output.status.code(), Some(14), "{}", said(&output));
     assert!(!folder.join(LOOT).exists());
 }
+
+#[test]
+fn a_program_that_a_repository_puts_on_the_path_runs_only_as_it_was_reviewed() {
+    let desk = Desk::new(&["coder"]);
+    let path = |entry: &str| format!("{entry}:/usr/bin:/bin");
+    let home = desk.folder.path();
+    for (entry, place) in [(format!("{}/bin", home.display()), "bin"), ("tools/bin".to_owned(), "sub/tools/bin")] {
+        let program = home.join(place).join("claude");
+        let write = |text: &str| {
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            fs::write(&program, text).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        fs::create_dir_all(home.join("sub")).unwrap();
+        let file = desk.office().join("local.toml");
+        fs::write(&file, "[agent.coder]\npreset = \"claude-code\"\nfolder = \"sub\"\n").unwrap();
+        write("#!/bin/sh\ntouch reviewed\n");
+        let trust = || {
+            let output = desk.command(&["--json", "trust"]).env("PATH", path(&entry)).output().expect("it runs");
+            serde_json::from_slice::<Value>(&output.stdout).expect("an answer")
+        };
+        let shown = trust();
+        assert!(shown["files"][0]["commands"][0]["digest"].is_string(), "{shown}");
+        desk.run(&["send", "coder", "Go on", "--type", "directive", "--as", "coder"]);
+        let dispatch = || desk.command(&["dispatch", "--once"]).env("PATH", path(&entry)).output().expect("it runs");
+        write("#!/bin/sh\ntouch reviewed evil\n");
+        dispatch();
+        assert!(!home.join("sub/evil").exists() && !home.join("sub/reviewed").exists(), "{place}");
+        write("#!/bin/sh\ntouch reviewed\n");
+        let output = dispatch();
+        assert!(home.join("sub/reviewed").exists(), "{place}: {output:?}");
+        fs::remove_dir_all(home.join(place)).unwrap();
+        fs::remove_file(home.join("sub/reviewed")).unwrap();
+    }
+}

@@ -468,9 +468,11 @@ fn the_shell_of_a_program_speaks_as_its_session() {
         expect_success(&["session-start"], &hook.wait_with_output().unwrap());
     }
     let text = fs::read_to_string(&file).unwrap();
-    assert_eq!(text, "export POSTE_AGENT=coder POSTE_SESSION='it'\\''s'\n");
-    let script = format!(". {}; printf %s \"$POSTE_SESSION\"", file.display());
-    assert_eq!(Command::new("sh").args(["-c", &script]).output().unwrap().stdout, b"it's");
+    assert_eq!(text, "export POSTE_AGENT=coder POSTE_SESSION='it'\\''s'\nunset POSTE_TOKEN_FILE\n");
+    let script = format!(". {}; printf %s \"$POSTE_SESSION$POSTE_TOKEN_FILE\"", file.display());
+    let mut shell = Command::new("sh");
+    shell.env("POSTE_TOKEN_FILE", "/run/token").args(["-c", &script]);
+    assert_eq!(shell.output().unwrap().stdout, b"it's", "and not as the person whose token the shell was given");
     // How to reach the session is stored for its owner only, and is in no record.
     let live: Vec<_> = fs::read_dir(desk.office().join("live")).unwrap().flatten().map(|file| file.path()).collect();
     let kept = live.iter().find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
