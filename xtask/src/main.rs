@@ -91,6 +91,7 @@ fn test() -> Result {
     sabotaged.finish()?;
     torture(&["--short"])?;
     conformance::run(protocol)?;
+    without_test_switches()?;
     let deny = deny.program()?;
     let check = ["--log-level", "error", "check", "licenses", "bans", "sources"];
     step("licences, bans, sources", Command::new(&deny).args(check))?;
@@ -156,10 +157,17 @@ fn torture(arguments: &[&str]) -> Result {
     step("torture", under_test(torture.args(arguments)))
 }
 
+/// Everything that hostile input and attacks once did, and damaged offices.
 fn hostile() -> Result {
-    let test = ["test", "--locked", "--package", "poste-testkit", "--test", "hostile"];
+    let test = |package, name| {
+        let mut test = cargo();
+        test.args(["test", "--locked", "--package", package, "--test", name]);
+        test
+    };
     // The tests take a sample of what is generated.
-    step("hostile", cargo().args(test).env("HOSTILE_ALL", "1"))
+    step("hostile input", test("poste-testkit", "hostile").env("HOSTILE_ALL", "1"))?;
+    step("attacks", &mut test("poste", "attacks"))?;
+    torture(&["damage"])
 }
 
 fn fuzz(options: &[&str]) -> Result {
@@ -179,6 +187,15 @@ fn bench(options: &[&str]) -> Result {
     measure.arg("--poste").arg(target.join("dist/poste"));
     measure.arg("--cache").arg(target.join("bench")).arg("--out").arg(out);
     step("measuring", measure.args(options))
+}
+
+/// Builds the program once more as a release does, without the switches of tests. Only its own crate has some, so that
+/// nothing else is built again.
+fn without_test_switches() -> Result {
+    let without = ["--config", "profile.dev.package.poste.debug-assertions=false"];
+    let build = ["build", "--workspace", "--locked", "--bin", "poste"];
+    step("building the program without test switches", linted().args(build).args(without))?;
+    has_no_test_switches(&target()?.join("debug/poste"))
 }
 
 /// A release build must not contain the variables with which tests set its clock and its ids.

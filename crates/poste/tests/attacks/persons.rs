@@ -95,6 +95,12 @@ fn no_one_approves_their_own_request_by_waiting() {
     fs::write(desk.folder.path().join("poste.toml"), "[types.question]\ndefault_approve = true\n").unwrap();
     assert_eq!(code(&ask(&["--default", "approve"])), "default_approves");
 
+    // What a person allows is no answer yet.
+    desk.trust();
+    let by_default = ask(&["--default", "approve"]);
+    assert_eq!(by_default.status.code(), Some(13), "{by_default:?}");
+    fs::remove_file(desk.folder.path().join("poste.toml")).unwrap();
+
     let denied = ask(&["--default", "deny"]);
     assert_eq!(denied.status.code(), Some(13), "{denied:?}");
     // Nor does the asker answer.
@@ -261,7 +267,12 @@ fn an_agent_with_a_terminal_is_no_person() {
     assert_eq!(ended(&end), 4, "{}", terminal.screen());
     assert!(terminal.screen().contains("claude started this command"), "{}", terminal.screen());
 
-    // In the background of the terminal, and below the session of an agent.
+    // In the background of the terminal, with and without a session of its own, and below the session of an agent.
+    let asked = desk.json(&["ask", "anna", "Deploy?", "--as", "coder"])["number"].to_string();
+    let background = format!("sh -mc \"'{poste}' approve {asked} --as anna & wait \\$!\"");
+    let (terminal, end) = Terminal::start(&desk, &background);
+    assert_eq!(ended(&end), 4, "{}", terminal.screen());
+    assert!(terminal.screen().contains("nothing proves that anna"), "{}", terminal.screen());
     let (terminal, end) = Terminal::start(&desk, &format!("setsid --wait '{poste}' register eve --kind human"));
     assert_eq!(ended(&end), 4, "{}", terminal.screen());
     let session =

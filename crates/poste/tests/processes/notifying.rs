@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use poste_dispatch::notify::sign;
@@ -598,6 +600,44 @@ fn a_server_that_repeats_the_address_tells_nobody_the_secret_in_it() {
     for secret in ["slack-secret-4711", "slack%2Dsecret%2D4711", "telegram-token-4711", "telegram%2Dtoken%2D4711"] {
         assert!(!said.contains(secret), "{said}");
         assert!(!found_in(&desk, secret), "{secret} is in a file of the office");
+    }
+}
+
+/// A server that sends whoever asks to this address, and counts them.
+fn redirecting_server(to: String) -> (String, Arc<AtomicUsize>) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let lines = BufReader::new(stream.try_clone().expect("a connection")).lines();
+            lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+            );
+        }
+    });
+    (url, asked)
+}
+
+#[test]
+fn a_server_that_redirects_passes_no_mail_on() {
+    let (elsewhere, reached) = redirecting_server("http://127.0.0.1:9/".to_owned());
+    for to in [elsewhere, "file:///etc/passwd".to_owned()] {
+        let (server, asked) = redirecting_server(to);
+        let desk = desk(&webhook("hook", &server, "").replace("attempts = 100", "attempts = 1"));
+        let run = |args: &[&str]| with_secrets(desk.command(args)).output().expect("the program runs");
+        run(&["watch", "--once"]);
+        alert(&desk, "one");
+        run(&["watch", "--once"]);
+        let said = String::from_utf8_lossy(&run(&["watch", "dead", "--json"]).stdout).into_owned();
+        assert!(asked.load(Ordering::SeqCst) > 0 && said.contains("HTTP 307"), "{said}");
+        assert_eq!(reached.load(Ordering::SeqCst), 0, "another server got the message");
     }
 }
 
