@@ -110,7 +110,7 @@ fn copy_archives(
         progress(Progress { what: "copying archives", done: done as u64, of });
         let name = archive.file;
         // Verifying the copy reports a missing one.
-        if archives.has(&name) {
+        if archives.has(&name)? {
             let copied = aside::copy(archives.open(&name)?, &target.join(&name), |_| {})?;
             manifest.files.push(file(format!("{ARCHIVE}/{name}"), copied));
         }

@@ -159,7 +159,7 @@ fn remove_archives(place: &Place, names: &[String]) -> Result<(), Error> {
     let store = Store::open_as_is(&place.path, place.options.clone())?;
     let Some(archives) = store.archives() else { return Ok(()) };
     for name in names {
-        let is_orphan = archives.has(name) && !store.tables()?.has_archive_file(name)?;
+        let is_orphan = archives.has(name)? && !store.tables()?.has_archive_file(name)?;
         if is_orphan && is_in_log(&store, name)? {
             remove_old(place, &archives.path(name), ORPHAN_AGE_MS_MIN)?;
         }

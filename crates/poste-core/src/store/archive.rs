@@ -93,8 +93,13 @@ impl Archives {
         Error::io(&self.office.path().join(FOLDER), error)
     }
 
-    pub fn has(&self, file: &str) -> bool {
-        self.folder().and_then(|folder| folder.entry(file)).is_ok_and(|entry| entry.is_some())
+    /// Whether a file exists. That it cannot be looked for is an error: an erasure or a backup must not pass over it.
+    pub fn has(&self, file: &str) -> Result<bool, Error> {
+        match self.folder().and_then(|folder| folder.entry(file)) {
+            Ok(entry) => Ok(entry.is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     /// Writes a file under an unused name. When this returns, the file survives a power loss, so the record that names

@@ -50,9 +50,14 @@ impl Blobs {
         self.office.path().join(FOLDER).join(digest.to_string())
     }
 
-    pub fn has(&self, digest: &Digest) -> bool {
-        let entry = self.folder().and_then(|folder| folder.entry(digest.to_string()));
-        entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.kind == Kind::File))
+    /// Whether there is a blob. That it cannot be looked for is an error: an erasure must not pass over it.
+    pub fn has(&self, digest: &Digest) -> Result<bool, Error> {
+        let path = self.path(digest);
+        match self.folder().and_then(|folder| folder.entry(digest.to_string())) {
+            Ok(entry) => Ok(entry.is_some_and(|entry| entry.kind == Kind::File)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io(&path, error)),
+        }
     }
 
     /// Opens a blob; `None` if there is none.

@@ -192,7 +192,7 @@ fn is_named_elsewhere(conn: &Connection, digest: &Digest) -> Result<bool, Error>
 /// Copies of attached files stay, because a proposal that names them may be on its way.
 pub(super) fn drop_content(store: &Store, sealed: &Sealed) -> Result<(), Error> {
     let (Some(blobs), Some(content)) = (store.blobs(), sealed.envelope.content) else { return Ok(()) };
-    if blobs.has(&content.digest) && !is_named_elsewhere(store.conn(), &content.digest)? {
+    if blobs.has(&content.digest)? && !is_named_elsewhere(store.conn(), &content.digest)? {
         blobs.remove(&content.digest)?;
     }
     Ok(())
@@ -221,12 +221,10 @@ fn erase_archives(store: &Store, records: &[Record], erased: &mut Erased) -> Res
     let mut failed = Ok(());
     for (archive, positions) in by_archive {
         let Some(archive) = tables.archive(archive)? else { continue };
-        if !archives.has(&archive.file) {
-            erased.missing_archives.push(archive.file);
-            continue;
-        }
-        match archives.redact(&archive, &positions) {
-            Ok(()) => erased.archives += 1,
+        match archives.has(&archive.file).and_then(|has| has.then(|| archives.redact(&archive, &positions)).transpose())
+        {
+            Ok(Some(())) => erased.archives += 1,
+            Ok(None) => erased.missing_archives.push(archive.file),
             Err(error) => failed = Err(error),
         }
     }

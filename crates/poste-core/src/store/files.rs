@@ -19,7 +19,7 @@ use crate::digest::Digest;
 use crate::error::Error;
 use crate::fold::{Code, Outcome, Rejection, Verdict};
 use crate::limits;
-use crate::log::{Artifact, Intent, Position, Sealed};
+use crate::log::{Intent, Position, Sealed};
 use crate::time::Timestamp;
 
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl OfficeFiles {
     /// Processes that erase, or remove blobs that no record names, hold the lock. So a blob that exists under
     /// the lock still exists when the record is committed, and content removed since it was written is written again.
     pub(super) fn keep_blobs<'a>(&self, proposals: impl IntoIterator<Item = &'a Sealed> + Clone) -> Result<(), Error> {
-        self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest) {
+        self.each_large(proposals, |blobs, bytes, digest| match blobs.has(digest)? {
             true => Ok(()),
             false => blobs.put(bytes).map(|_| ()),
         })
@@ -187,7 +187,7 @@ impl OfficeFiles {
         sealed: &Sealed,
         at: Timestamp,
     ) -> Result<Option<Outcome>, Error> {
-        let lacking = match self.lacks_attachment(sealed) {
+        let lacking = match self.lacks_attachment(sealed)? {
             None => self.lacks_archive(tables, sealed)?,
             lacking => lacking,
         };
@@ -200,12 +200,16 @@ impl OfficeFiles {
         Ok(Some(Outcome { id: id.clone(), position: None, at, repeat: false, verdict }))
     }
 
-    fn lacks_attachment(&self, sealed: &Sealed) -> Option<Rejection> {
-        let blobs = self.store.blobs()?;
-        let gone = |artifact: &Artifact| artifact.digest.is_some_and(|digest| !blobs.has(&digest));
-        let gone = sealed.attached().into_iter().find(gone)?;
-        let reason = format!("{}: its copy is not in the office; attach it again", gone.path);
-        Some(Rejection { code: Code::Malformed, reason })
+    fn lacks_attachment(&self, sealed: &Sealed) -> Result<Option<Rejection>, Error> {
+        let Some(blobs) = self.store.blobs() else { return Ok(None) };
+        for artifact in sealed.attached() {
+            if artifact.digest.map_or(Ok(true), |digest| blobs.has(&digest))? {
+                continue;
+            }
+            let reason = format!("{}: its copy is not in the office; attach it again", artifact.path);
+            return Ok(Some(Rejection { code: Code::Malformed, reason }));
+        }
+        Ok(None)
     }
 
     /// This record removes the messages from the database, so the archive must be intact. Its writer has released the

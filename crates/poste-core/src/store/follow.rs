@@ -259,7 +259,7 @@ impl Follower {
         if !is_archive_name(&archive.file) || tables.has_archive_file(&archive.file)? {
             return Ok(None); // the fold refuses it
         }
-        if archives.has(&archive.file) {
+        if archives.has(&archive.file)? {
             if archives.is_whole(&archive).is_ok_and(|is_whole| is_whole) {
                 return Ok(None); // written here, for this very record
             }

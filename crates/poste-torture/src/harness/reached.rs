@@ -63,7 +63,10 @@ pub(crate) fn run(rig: &Rig, tally: &Tally) -> Result {
 }
 
 fn copy(folder: &Path, case: &Case, name: &str) -> Result<Desk> {
-    Desk::at(folder.join(case.base)).copy_to(folder.join(name))
+    let copy = Desk::at(folder.join(case.base)).copy_to(folder.join(name))?;
+    // A copy is another office, in which nothing is trusted yet.
+    poste_testkit::state::trust(&copy.office());
+    Ok(copy)
 }
 
 /// `quiet`: `a` and `b`, and the alert for `b`. `running`: `b` ran before the alert arrived. `told`: its session was
