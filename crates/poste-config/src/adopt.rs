@@ -83,6 +83,11 @@ impl Found {
     }
 }
 
+/// The name of what this user's state folder holds about an office, wherever the office is moved.
+pub fn key_of(office: &Path) -> Option<String> {
+    Found::at(office).ok().flatten().map(|found| found.key())
+}
+
 /// Opens an office that this user has adopted. Every surface opens offices with this, or with [`look`].
 pub fn open(place: &Place) -> Result<Office, Error> {
     let known = known(place)?;
@@ -158,7 +163,8 @@ fn not_adopted(place: &Place, why: &'static str) -> Error {
 
 /// Whether this user has ever adopted an office or trusted a file.
 pub fn has_store(options: &Options) -> bool {
-    UserStore::of(options).is_some_and(|store| store.exists())
+    let exists = |folder: PathBuf| folder.symlink_metadata().is_ok();
+    UserStore::of(options).is_some_and(|store| store.exists()) || state::folder_of_person().is_some_and(exists)
 }
 
 pub(crate) fn store_of(options: &Options) -> Result<UserStore, Error> {

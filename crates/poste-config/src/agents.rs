@@ -77,6 +77,20 @@ impl Preset {
             Self::Command => None,
         }
     }
+
+    /// Variables that its program cannot do without.
+    pub fn environment(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeCode => {
+                &["ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*"]
+            }
+            Self::Codex => &["OPENAI_*", "CODEX_*"],
+            Self::Gemini => &["GEMINI_*", "GOOGLE_*"],
+            Self::OpenCode => &["OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
+            Self::Aider => &["AIDER_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
+            Self::Command => &[],
+        }
+    }
 }
 
 words!(
@@ -218,10 +232,21 @@ impl AgentConfig {
 
     /// What is run, as shown to a person who is asked to trust it.
     pub fn shown(&self) -> String {
-        match &self.run {
+        let program = match &self.run {
             Some(words) => Program::Words(words.clone()).text(),
             None => format!("{} (preset)", self.preset.word()),
-        }
+        };
+        if self.worktree { format!("{program}, after git in a worktree of its own") } else { program }
+    }
+
+    /// Whether its working folder is meant to be outside of the project.
+    pub fn leaves_project(&self) -> bool {
+        self.folder.as_deref().is_some_and(leads_outside)
+    }
+
+    /// The variables that it gets from the dispatcher.
+    pub fn passed(&self) -> Vec<String> {
+        self.preset.environment().iter().map(|name| (*name).to_owned()).chain(self.environment.clone()).collect()
     }
 
     /// The program that is started, as the file or the preset names it.

@@ -165,7 +165,7 @@ pub fn commands(file: &ConfigFile) -> Vec<Command> {
         key: format!("{AGENT}.{name}"),
         line: agent.line,
         command: agent.shown(),
-        environment: agent.environment.clone(),
+        environment: agent.passed(),
         folder: agent.folder.clone(),
         prompt: agent.prompt.clone(),
         program: agent.program().map(str::to_owned),

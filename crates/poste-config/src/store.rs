@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use poste_core::store::{Options, sync_folder};
-use poste_core::{Digest, Error};
+use poste_core::{Digest, Error, limits};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -176,19 +176,17 @@ impl UserStore {
     }
 }
 
-/// Where the search path finds a program for a command that runs in a folder: parts of the path may be relative to it.
-pub(crate) fn find_program(name: &str, folder: &Path) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|found| folder.join(found).join(name)).find(|path| is_program(path))
-}
-
 fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0)
 }
 
-/// The bytes of a program, if it is a file that can be run.
+/// The bytes of a program, if it is a file that can be run and not too large to be copied.
 pub(crate) fn read_program(path: &Path) -> Option<Vec<u8>> {
-    is_program(path).then(|| fs::read(path).ok()).flatten()
+    let is_small = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.len() <= limits::PROGRAM_BYTES_MAX);
+    let file = (is_program(path) && is_small(path)).then(|| fs::File::open(path).ok()).flatten()?;
+    let mut bytes = Vec::new();
+    file.take(limits::PROGRAM_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn is_missing(error: &std::io::Error) -> bool {

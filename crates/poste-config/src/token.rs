@@ -101,7 +101,7 @@ pub fn check(path: &Path) -> Result<(), Error> {
 fn folder() -> Result<PathBuf, Error> {
     let missing =
         || Error::Config { path: "tokens".into(), message: "this user has no home folder to keep them in".to_owned() };
-    Ok(state::folder().ok_or_else(missing)?.join("tokens"))
+    Ok(state::folder_of_person().ok_or_else(missing)?.join("tokens"))
 }
 
 fn file_of(folder: &Path, id: &str) -> PathBuf {

@@ -2,6 +2,8 @@
 //! repository or an archive, or an agent may have written it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use poste_core::gates::Source;
@@ -10,7 +12,7 @@ use poste_core::{Digest, Error, Office, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::adopt::{Found, store_of};
-use crate::store::{UserStore, find_program, read_program};
+use crate::store::{UserStore, read_program};
 use crate::{Command, ConfigFile, FILE, commands, read_config, read_local};
 
 const TRUSTED: &str = "trusted";
@@ -191,11 +193,15 @@ impl Reviews {
         }
         let path = match filled.contains('/') {
             true => folder.join(&filled),
-            false => match find_program(&filled, &folder) {
+            false => match poste_run::find_program(&filled) {
                 Some(path) => path,
                 None => return Ok(None),
             },
         };
+        // They lead elsewhere for each process that looks.
+        if ["/proc", "/dev"].iter().any(|live| path.starts_with(live)) {
+            return Err(format!("{word} is another program in each process"));
+        }
         let is_relative = word.contains('/') && !Path::new(word).is_absolute();
         let is_project = self.project.parent().is_some() && state::home().is_none_or(|home| home != self.project);
         let real = path.canonicalize().ok();
@@ -205,7 +211,13 @@ impl Reviews {
             return Ok(None);
         }
         let place = command.folder.as_deref().unwrap_or("the project");
-        read_program(&path).map(Some).ok_or_else(|| format!("{word} is not a program in {place}"))
+        let bytes = read_program(&path).ok_or_else(|| format!("{word} is not a program in {place}, or too large"))?;
+        if let Some(interpreter) = interpreter(&bytes)
+            && (!interpreter.is_absolute() || is_inside_real(interpreter, &self.project))
+        {
+            return Err(format!("{word} is run by {}, which can be replaced", interpreter.display()));
+        }
+        Ok(Some(bytes))
     }
 
     /// Where the copy of a program lies that was reviewed, if the program lay in the project.
@@ -222,6 +234,17 @@ impl Reviews {
             *word = copy;
         }
     }
+}
+
+/// What runs a script, according to its first line.
+fn interpreter(bytes: &[u8]) -> Option<&Path> {
+    let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let program = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())?;
+    Some(Path::new(OsStr::from_bytes(program)))
+}
+
+fn is_inside_real(path: &Path, folder: &Path) -> bool {
+    path.starts_with(folder) || path.canonicalize().is_ok_and(|real| real.starts_with(folder))
 }
 
 /// Makes a command run the copy of its program that was reviewed.
@@ -430,8 +453,23 @@ pub fn changed_program(office: &Office, reviewed: &Reviewed, now: &Command) -> R
     Ok(digests.into_iter().filter_map(|(sign, digest)| Some(format!("{sign}{word}, digest {}", digest?))).collect())
 }
 
+/// More changed lines than this are listed without looking for those that stayed between them: that takes too long.
+const COMPARED_MAX: usize = 2_000;
+
 fn diff(old: &str, new: &str, lines_max: usize) -> Vec<String> {
-    let patch = diffy::create_patch(old, new);
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let same = |(a, b): &(&&str, &&str)| a == b;
+    let begin = old.iter().zip(&new).take_while(same).count();
+    let (old, new) = (&old[begin..], &new[begin..]);
+    let end = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+    let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
+    if old.len() + new.len() > COMPARED_MAX {
+        let removed = old.iter().map(|line| format!("-{}", line.trim_end()));
+        return removed.chain(new.iter().map(|line| format!("+{}", line.trim_end()))).take(lines_max).collect();
+    }
+    let text = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let (old, new) = (text(old), text(new));
+    let patch = diffy::create_patch(&old, &new);
     let lines = patch.hunks().iter().flat_map(|hunk| hunk.lines());
     let changed = lines.filter_map(|line| match line {
         diffy::Line::Context(_) => None,

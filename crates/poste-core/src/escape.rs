@@ -114,6 +114,12 @@ fn escape(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Text for a file or a chat: line breaks stay, and each character that would act instead of being seen is replaced.
+pub fn plain(text: &str) -> String {
+    let shown = |character: char| if is_dangerous(character) { char::REPLACEMENT_CHARACTER } else { character };
+    text.replace("\r\n", "\n").chars().map(shown).collect()
+}
+
 /// Controls (C0, DEL, C1), characters that change the text direction, and invisible ones.
 fn is_dangerous(character: char) -> bool {
     match character {

@@ -12,7 +12,7 @@ use crate::log::{Content, HandoffAccept, HandoffReject, MessageNo, Send, Verifie
 use crate::store::artifact::FileProblem;
 use crate::views::HandoffView;
 
-pub(crate) use markdown::plain;
+use crate::escape::plain;
 
 /// A package of work, without its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -79,6 +79,8 @@ pub const RESERVATIONS_MAX: usize = 1_000;
 pub const OVERLAP_STEPS_MAX: u64 = 50_000_000;
 /// Types an office may add or change in `poste.toml`.
 pub const POLICY_TYPES_MAX: usize = 200;
+/// Size of a program in the project that may be trusted, as a copy of it is kept.
+pub const PROGRAM_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Gates one message may have to pass, and one file may define.
 pub const GATES_MAX: usize = 64;
 /// Messages one run works on.

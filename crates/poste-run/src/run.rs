@@ -16,6 +16,7 @@ use crate::capture::{Captured, Keep};
 use crate::environment::Environment;
 use crate::group::Group;
 use crate::interrupt::HeldBack;
+use crate::search::{find_outside, find_program};
 use crate::tie;
 use crate::transcript::{Transcript, TranscriptFile};
 use crate::tree::{self, Mark};
@@ -42,6 +43,7 @@ pub struct Task {
     program: OsString,
     arguments: Vec<OsString>,
     folder: Option<PathBuf>,
+    apart_from: Option<PathBuf>,
     environment: Environment,
     stdin: Option<Vec<u8>>,
     limit: Option<Duration>,
@@ -153,6 +155,7 @@ impl Task {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             folder: None,
+            apart_from: None,
             environment: Environment::default(),
             stdin: None,
             limit: None,
@@ -173,6 +176,12 @@ impl Task {
 
     pub fn folder(&mut self, folder: impl Into<PathBuf>) -> &mut Self {
         self.folder = Some(folder.into());
+        self
+    }
+
+    /// For a program that Poste itself needs: never one that lies in this project, where agents write.
+    pub fn apart_from(&mut self, project: impl Into<PathBuf>) -> &mut Self {
+        self.apart_from = Some(project.into());
         self
     }
 
@@ -288,10 +297,11 @@ impl Task {
             tie::find(Path::new(&self.program), path, self.folder.as_deref())
                 .map_err(|failed| self.why_not_started(failed))?;
         }
+        let found = self.found().map_err(|error| self.why_not_started(error))?;
         let mut tries = 0;
         loop {
             // The child's pipe ends belong to the command, so each try needs new ones.
-            let (mut command, mut pipes) = self.command().map_err(failed)?;
+            let (mut command, mut pipes) = self.command(&found).map_err(failed)?;
             match command.spawn() {
                 Ok(mut child) => {
                     // The command holds the write ends that both streams share. No other process may keep them open.
@@ -312,16 +322,30 @@ impl Task {
         }
     }
 
-    fn command(&self) -> io::Result<(Command, Pipes)> {
+    /// The program itself, searched for here: the command may get another search path.
+    fn found(&self) -> io::Result<OsString> {
+        match self.program.to_str() {
+            Some(name) if !name.contains('/') => {
+                let found = match &self.apart_from {
+                    Some(project) => find_outside(name, project),
+                    None => find_program(name),
+                };
+                found.map(PathBuf::into_os_string).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
+            _ => Ok(self.program.clone()),
+        }
+    }
+
+    fn command(&self, found: &OsString) -> io::Result<(Command, Pipes)> {
         let mut command = match &self.tied_by {
             None => {
-                let mut command = Command::new(&self.program);
+                let mut command = Command::new(found);
                 command.args(&self.arguments);
                 command
             }
             Some((program, first)) => {
                 let mut command = Command::new(program);
-                command.args(first).args(tie::arguments(&self.program, &self.arguments));
+                command.args(first).args(tie::arguments(found, &self.arguments));
                 command
             }
         };

@@ -30,7 +30,8 @@ impl Git {
             let command = arguments.first().map(|word| word.to_string_lossy()).unwrap_or_default();
             Error::new(Kind::Internal, format!("git {command}: {why}"))
         };
-        let mut child = Command::new("git")
+        let missing = || Error::not_found("git is not on the PATH");
+        let mut child = Command::new(poste_run::find_outside("git", &self.folder).ok_or_else(missing)?)
             .arg("-C")
             .arg(&self.folder)
             .args(arguments)
@@ -39,7 +40,7 @@ impl Git {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::not_found("git is not on the PATH"),
+                std::io::ErrorKind::NotFound => missing(),
                 _ => failed(&error),
             })?;
         // Write in a thread: git may print before it has read everything.

@@ -327,9 +327,11 @@ fn matches(pattern: &str, path: &str) -> bool {
 }
 
 /// A pattern for the names of artifacts.
-pub fn pattern_of(pattern: &str) -> Result<globset::GlobMatcher, String> {
-    let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
+pub fn pattern_of(pattern: &str) -> Result<globset::GlobSet, String> {
+    let why = |error: globset::Error| error.kind().to_string();
+    let glob = globset::GlobBuilder::new(pattern).literal_separator(true).build().map_err(why)?;
+    // A matcher of its own would panic on what is nested too deep.
+    globset::GlobSet::builder().add(glob).build().map_err(why)
 }
 
 /// Problems of the schemas of a gate.

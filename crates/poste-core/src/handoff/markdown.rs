@@ -4,17 +4,11 @@
 use std::fmt::Write;
 
 use super::{ContextLink, HandoffAnswer, Package, RunResult};
+use crate::escape::plain;
 use crate::store::artifact::FileProblem;
 use crate::store::tables::HandoffState;
 use crate::time::length;
 use crate::views::{Decision, HandoffView};
-
-/// Replaces characters that control a terminal or reverse text.
-pub(crate) fn plain(text: &str) -> String {
-    let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    let shown = |c: char| if (c.is_control() && !matches!(c, '\n' | '\t')) || is_hidden(c) { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
-}
 
 /// An agent's text on one line. `<` is escaped because HTML is also recognised in the middle of a line.
 fn one_line(text: &str) -> String {

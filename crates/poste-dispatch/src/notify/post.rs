@@ -3,6 +3,7 @@
 use poste_core::Office;
 use poste_core::digest::Digest;
 use poste_core::error::Error;
+use poste_core::escape::plain;
 use poste_core::text::Label;
 use poste_core::views::{self, MessageView};
 use poste_verbs::model::sender;
@@ -91,14 +92,4 @@ impl Post {
 
 fn one_line(text: &str) -> String {
     plain(text).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Replaces what a terminal or a chat would act on instead of showing: control characters, and those that change the
-/// direction of text.
-pub(super) fn plain(text: &str) -> String {
-    let acts = |sign: char| {
-        (sign.is_control() && sign != '\n' && sign != '\t')
-            || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.replace("\r\n", "\n").chars().map(|sign| if acts(sign) { '\u{fffd}' } else { sign }).collect()
 }

@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use poste_config::{HandlerConfig, SecretPlace};
+use poste_core::store::state;
+use rustix::fs::OFlags;
 
 use super::sign::Key;
 
@@ -62,9 +64,14 @@ fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
         Some(rest) => std::env::home_dir().unwrap_or_else(|| PathBuf::from("/")).join(rest),
         None => folder.join(path),
     };
-    // Opening a pipe would block.
-    const O_NONBLOCK: i32 = if cfg!(target_os = "linux") { 0o4000 } else { 0x4 };
-    let opened = File::options().read(true).custom_flags(O_NONBLOCK).open(place);
+    let real = place.canonicalize().map_err(|error| format!("the file {path}: {error}"))?;
+    // Whoever writes there could send the mail elsewhere.
+    if state::is_in_project(&place) || state::is_in_project(&real) {
+        return Err(format!("the file {path} must not be in a project, where agents can read and change it"));
+    }
+    // Opening a pipe would block, and a link that is made now could lead into a project.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(real);
     let mut file = opened.map_err(|error| format!("the file {path}: {error}"))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(format!("{path} is not a regular file"));

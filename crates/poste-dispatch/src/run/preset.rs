@@ -94,13 +94,14 @@ const NETWORK: [&str; 8] = [
 ];
 
 pub(crate) fn ways(config: &AgentConfig) -> Ways {
-    let (arguments, input, answer, environment) = known(config.preset);
+    let (arguments, input, answer) = known(config.preset);
     let program = config.preset.program().into_iter();
     let of_preset = || program.chain(arguments.iter().copied()).map(str::to_owned).collect();
     let mut words: Vec<String> = config.run.clone().unwrap_or_else(of_preset);
     if let (Some(program), Some(copy)) = (words.first_mut(), &config.copy) {
         program.clone_from(copy);
     }
+    let environment = config.preset.environment();
     Ways { words, input: config.input.unwrap_or(input), answer: config.answer.unwrap_or(answer), environment }
 }
 
@@ -108,34 +109,24 @@ pub(crate) fn network(preset: Preset) -> &'static [&'static str] {
     if preset == Preset::Command { &[] } else { &NETWORK }
 }
 
-/// Its arguments, its input, where its answer is, and the variables it needs.
-fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static [&'static str]) {
+/// Its arguments, its input, and where its answer is.
+fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy) {
     match preset {
-        Preset::ClaudeCode => (
-            &["-p", "--output-format", "json", "--resume", "{conversation}"],
-            Input::Stdin,
-            AnswerBy::Stdout,
-            &["ANTHROPIC_*", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_*"],
-        ),
+        Preset::ClaudeCode => {
+            (&["-p", "--output-format", "json", "--resume", "{conversation}"], Input::Stdin, AnswerBy::Stdout)
+        }
         // `resume` and its id are separate arguments, which `resumed` inserts.
         Preset::Codex => (
             &["exec", "--json", "--skip-git-repo-check", "--output-last-message", "{answer_file}", "-"],
             Input::Stdin,
             AnswerBy::File,
-            &["OPENAI_*", "CODEX_*"],
         ),
-        Preset::Gemini => (
-            &["--output-format", "json", "--resume", "{conversation}", "-p", ""],
-            Input::Stdin,
-            AnswerBy::Stdout,
-            &["GEMINI_*", "GOOGLE_*"],
-        ),
-        Preset::OpenCode => (
-            &["run", "--format", "json", "--session", "{conversation}"],
-            Input::Stdin,
-            AnswerBy::Stdout,
-            &["OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
-        ),
+        Preset::Gemini => {
+            (&["--output-format", "json", "--resume", "{conversation}", "-p", ""], Input::Stdin, AnswerBy::Stdout)
+        }
+        Preset::OpenCode => {
+            (&["run", "--format", "json", "--session", "{conversation}"], Input::Stdin, AnswerBy::Stdout)
+        }
         Preset::Aider => (
             &[
                 "--yes-always",
@@ -154,9 +145,8 @@ fn known(preset: Preset) -> (&'static [&'static str], Input, AnswerBy, &'static 
             ],
             Input::File,
             AnswerBy::File,
-            &["AIDER_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*"],
         ),
-        Preset::Command => (&[], Input::Stdin, AnswerBy::Stdout, &[]),
+        Preset::Command => (&[], Input::Stdin, AnswerBy::Stdout),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use poste_core::Foreign;
 use poste_core::store::Folder;
 use poste_core::store::artifact::Repository;
 use poste_core::store::folder::Kind;
 use poste_core::text::Name;
-use poste_run::{Finished, Output, StartError, Task};
+use poste_run::{Environment, Finished, Output, StartError, Task};
 
 /// The folder of all worktrees, in the office, with one for each agent.
 pub const WORKTREES: &str = "worktrees";
@@ -35,6 +36,7 @@ pub(crate) fn of(office: &Path, project: &Path, agent: &Name, runs: Runs<'_>) ->
         }
         return Ok(path);
     }
+    must_run_nothing(project, runs)?;
     let aside = aside(&above, agent);
     let fresh = aside.to_str().ok_or("the path of the office is not UTF-8")?;
     if aside.symlink_metadata().is_ok() {
@@ -60,9 +62,41 @@ fn aside(above: &Path, agent: &Name) -> PathBuf {
     above.join(format!(".{agent}.new"))
 }
 
-fn git(project: &Path, words: &[&str], runs: Runs<'_>) -> Result<(), String> {
-    let mut task = Task::new("git", words);
+/// Refuses a repository whose own configuration names programs that a checkout would run: whoever can write files there
+/// could have named them.
+fn must_run_nothing(project: &Path, runs: Runs<'_>) -> Result<(), String> {
+    let mut task = git_task(project, &["config", "--includes", "--name-only", "--get-regexp", "^filter\\."]);
+    let mut environment = git_environment();
+    environment.set("GIT_CONFIG_GLOBAL", "/dev/null").set("GIT_CONFIG_SYSTEM", "/dev/null");
+    match runs(task.environment(environment)) {
+        Ok(found) if found.passed() => {
+            let names = found.stdout.text();
+            let first = Foreign::name(names.lines().next().unwrap_or_default()).to_string();
+            Err(format!("the repository sets {first}, which a checkout would run; set it with git config --global"))
+        }
+        Ok(_) => Ok(()), // none, or no repository: what follows says so
+        Err(error) => Err(format!("git config: {error}")),
+    }
+}
+
+fn git_environment() -> Environment {
+    let mut environment = Environment::default();
+    environment.set("GIT_NO_LAZY_FETCH", "1");
+    environment
+}
+
+/// Git without what a repository can make it run.
+fn git_task(project: &Path, words: &[&str]) -> Task {
+    let safely = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "submodule.recurse=false"];
+    let options = safely.iter().flat_map(|option| ["-c", option]);
+    let mut task = Task::new("git", options.chain(words.iter().copied()));
+    task.apart_from(project).environment(git_environment());
     task.folder(project).limit(GIT_LIMIT).output(Output::Together);
+    task
+}
+
+fn git(project: &Path, words: &[&str], runs: Runs<'_>) -> Result<(), String> {
+    let mut task = git_task(project, words);
     let what = || format!("git {}", words.iter().take(2).copied().collect::<Vec<_>>().join(" "));
     match runs(&mut task) {
         Ok(finished) if finished.passed() => Ok(()),

@@ -96,7 +96,7 @@ impl Way {
             Self::ClaudeSocket { path, token } => socket::write(path, token.as_deref(), &ring.text(), ring.limit),
             Self::CodexQueue { thread } => program::codex_queue(thread, ring),
             Self::OpenCode { url, session, hosts } => http::prompt(url, session, hosts, &ring.text(), ring.limit),
-            Self::Tmux { socket, pane, pid } => tmux::type_line(socket, pane, *pid, &ring.text(), ring.limit),
+            Self::Tmux { socket, pane, pid } => tmux::type_line(socket, pane, *pid, ring),
             Self::Command { words } => program::command(words, ring),
             Self::Spawn => spawn(),
         }

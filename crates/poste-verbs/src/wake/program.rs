@@ -16,7 +16,7 @@ pub(super) fn codex_queue(thread: &str, ring: &Ring) -> Result<(), String> {
     let mut task = Task::new("codex", ["queue", "--thread", thread, "--message", &text]);
     let mut environment = Environment::default();
     environment.allow("CODEX_HOME");
-    task.environment(environment);
+    task.apart_from(&ring.folder).environment(environment);
     run(&mut task, "codex queue", ring.limit).map(drop)
 }
 

@@ -220,7 +220,7 @@ fn an_office_that_is_a_link_is_not_opened() {
     for (target, says) in [(real.office(), IS_LINK), (outside.path("folder"), IS_LINK), (outside.path("file"), IS_LINK)]
     {
         let before = seen(&real.office());
-        let linked = Desk { folder: tempfile::tempdir().unwrap() };
+        let linked = Desk::without_office();
         symlink(&target, linked.office()).unwrap();
         let said = all(&linked, &outside, &target.display().to_string());
         assert!(said.contains(says), "{said}");
@@ -349,7 +349,7 @@ fn an_office_that_others_can_open_is_refused_until_it_is_closed() {
 
 #[test]
 fn everything_in_an_office_is_private_under_any_umask() {
-    let desk = Desk { folder: tempfile::tempdir().unwrap() };
+    let desk = Desk::without_office();
     let open = |args: &[&str]| {
         let mut command = Command::new("sh");
         command.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_poste")]).args(args);

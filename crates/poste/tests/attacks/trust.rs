@@ -357,34 +357,93 @@ fn a_state_folder_in_a_repository_is_not_believed() {
 #[test]
 fn a_program_that_a_repository_puts_on_the_path_runs_only_as_it_was_reviewed() {
     let desk = Desk::new(&["coder"]);
-    let path = |entry: &str| format!("{entry}:/usr/bin:/bin");
     let home = desk.folder.path();
-    for (entry, place) in [(format!("{}/bin", home.display()), "bin"), ("tools/bin".to_owned(), "sub/tools/bin")] {
-        let program = home.join(place).join("claude");
-        let write = |text: &str| {
-            fs::create_dir_all(program.parent().unwrap()).unwrap();
-            fs::write(&program, text).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        fs::create_dir_all(home.join("sub")).unwrap();
-        let file = desk.office().join("local.toml");
-        fs::write(&file, "[agent.coder]\npreset = \"claude-code\"\nfolder = \"sub\"\n").unwrap();
-        write("#!/bin/sh\ntouch reviewed\n");
-        let trust = || {
-            let output = desk.command(&["--json", "trust"]).env("PATH", path(&entry)).output().expect("it runs");
-            serde_json::from_slice::<Value>(&output.stdout).expect("an answer")
-        };
-        let shown = trust();
-        assert!(shown["files"][0]["commands"][0]["digest"].is_string(), "{shown}");
-        desk.run(&["send", "coder", "Go on", "--type", "directive", "--as", "coder"]);
-        let dispatch = || desk.command(&["dispatch", "--once"]).env("PATH", path(&entry)).output().expect("it runs");
-        write("#!/bin/sh\ntouch reviewed evil\n");
-        dispatch();
-        assert!(!home.join("sub/evil").exists() && !home.join("sub/reviewed").exists(), "{place}");
-        write("#!/bin/sh\ntouch reviewed\n");
-        let output = dispatch();
-        assert!(home.join("sub/reviewed").exists(), "{place}: {output:?}");
-        fs::remove_dir_all(home.join(place)).unwrap();
-        fs::remove_file(home.join("sub/reviewed")).unwrap();
+    fs::create_dir_all(home.join("sub")).unwrap();
+    let file = desk.office().join("local.toml");
+    fs::write(&file, "[agent.coder]\npreset = \"claude-code\"\nfolder = \"sub\"\n").unwrap();
+    let program = |folder: &str, text: &str| {
+        let program = home.join(folder).join("claude");
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    // What a relative part of the path leads to depends on where it is used, so none is used.
+    program("sub/tools", "#!/bin/sh\ntouch evil\n");
+    program("bin", "#!/bin/sh\ntouch reviewed\n");
+    let path = format!("tools:{}/bin:/usr/bin:/bin", home.display());
+    let run = |args: &[&str]| desk.command(args).env("PATH", &path).output().expect("it runs");
+    let shown: Value = serde_json::from_slice(&run(&["--json", "trust"]).stdout).expect("an answer");
+    assert!(shown["files"][0]["commands"][0]["digest"].is_string(), "{shown}");
+    desk.run(&["send", "coder", "Go on", "--type", "directive", "--as", "coder"]);
+    program("bin", "#!/bin/sh\ntouch reviewed evil\n");
+    run(&["dispatch", "--once"]);
+    assert!(!home.join("sub/evil").exists() && !home.join("sub/reviewed").exists());
+    program("bin", "#!/bin/sh\ntouch reviewed\n");
+    let output = run(&["dispatch", "--once"]);
+    assert!(home.join("sub/reviewed").exists() && !home.join("sub/evil").exists(), "{output:?}");
+}
+
+#[test]
+fn a_reviewed_command_leads_nowhere_else_later() {
+    let desk = Desk::new(&["coder"]);
+    let home = desk.folder.path();
+    let script = |path: &str, text: &str| {
+        fs::write(home.join(path), text).unwrap();
+        fs::set_permissions(home.join(path), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script("gate.sh", "#!/bin/sh\n");
+    script("check.sh", "#!./gate.sh\n");
+    script("other.sh", &format!("#! {}/gate.sh -x\n", home.display()));
+    let project = home.display().to_string();
+    for program in ["/proc/self/cwd/gate.sh", "./check.sh", "./other.sh", "/dev/../proc/self/cwd/gate.sh"] {
+        let config = format!("[[gate]]\nname = \"g\"\ntype = \"question\"\ncommand = [\"{program}\"]\n");
+        fs::write(home.join("poste.toml"), config).unwrap();
+        let output = desk.command(&["trust"]).output().expect("it runs");
+        assert!(!output.status.success(), "{program} in {project}: {output:?}");
     }
+    // A large one is not read whole, nor is it compared for minutes.
+    fs::File::create(home.join("big")).unwrap().set_len(3 << 30).unwrap();
+    fs::set_permissions(home.join("big"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(home.join("poste.toml"), "[[gate]]\nname = \"g\"\ntype = \"question\"\ncommand = [\"./big\"]\n").unwrap();
+    assert!(!desk.command(&["trust"]).output().expect("it runs").status.success());
+    let trusted = "[wake]\ncommand = [\"true\"]\n";
+    fs::write(home.join("poste.toml"), trusted.to_owned() + &"#\n".repeat(60_000)).unwrap();
+    assert!(desk.command(&["trust"]).output().expect("it runs").status.success());
+    fs::write(home.join("poste.toml"), trusted.to_owned() + &"# \n".repeat(40_000)).unwrap();
+    let begun = std::time::Instant::now();
+    desk.command(&["verify"]).output().expect("it runs");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "it compared for {:?}", begun.elapsed());
+    // Nor does a pattern that nobody trusts end the program.
+    let deep = format!("{}a{}", "{a,".repeat(200), "}".repeat(200));
+    let config = format!("[[gate]]\nname = \"g\"\ntype = \"question\"\nname_matches = \"{deep}\"\n");
+    fs::write(home.join("poste.toml"), config).unwrap();
+    let output = desk.command(&["config", "check"]).output().expect("it runs");
+    assert_ne!(output.status.code(), Some(101), "{output:?}");
+}
+
+#[test]
+fn a_worktree_runs_nothing_that_the_repository_names() {
+    let desk = Desk::new(&["coder"]);
+    let home = desk.folder.path();
+    git(home, &["init", "--quiet"]);
+    fs::write(home.join("file"), "text").unwrap();
+    git(home, &["add", "file"]);
+    git(home, &["-c", "user.name=n", "-c", "user.email=e@x", "commit", "--quiet", "--message", "first"]);
+    let config = "[agent.coder]\nrun = [\"true\"]\nworktree = true\n";
+    fs::write(desk.office().join("local.toml"), config).unwrap();
+    desk.trust();
+    desk.run(&["send", "coder", "Go on", "--type", "directive", "--as", "coder"]);
+    let loot = home.join(LOOT);
+    let touch = format!("touch '{}'; cat", loot.display());
+    git(home, &["config", "filter.x.smudge", &touch]);
+    git(home, &["config", "core.fsmonitor", &touch]);
+    fs::create_dir_all(home.join(".git/info")).unwrap();
+    fs::write(home.join(".git/info/attributes"), "* filter=x\n").unwrap();
+    fs::write(home.join(".git/hooks/post-checkout"), format!("#!/bin/sh\n{touch}\n")).unwrap();
+    fs::set_permissions(home.join(".git/hooks/post-checkout"), fs::Permissions::from_mode(0o755)).unwrap();
+    let output = desk.command(&["dispatch", "--once"]).output().expect("it runs");
+    assert!(!loot.exists(), "{output:?}");
+    git(home, &["config", "--unset", "filter.x.smudge"]);
+    desk.command(&["dispatch", "--once"]).output().expect("it runs");
+    assert!(!loot.exists());
 }

@@ -11,17 +11,28 @@ use serde_json::Value;
 /// A folder with an office, and the program to work on it.
 pub(crate) struct Desk {
     pub folder: tempfile::TempDir,
+    programs: tempfile::TempDir,
 }
 
 impl Desk {
     /// An office with these agents.
     pub(crate) fn new(agents: &[&str]) -> Self {
-        let desk = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        let desk = Self::without_office();
         desk.run(&["init"]);
         for agent in agents {
             desk.run(&["register", agent, "--role", "worker"]);
         }
         desk
+    }
+
+    pub(crate) fn without_office() -> Self {
+        let folder = || tempfile::tempdir().expect("a temporary folder");
+        Self { folder: folder(), programs: folder() }
+    }
+
+    /// For programs that Poste needs itself: it starts none that lies in the project.
+    pub(crate) fn programs(&self) -> &Path {
+        self.programs.path()
     }
 
     pub(crate) fn office(&self) -> PathBuf {

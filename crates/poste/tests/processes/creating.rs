@@ -3,7 +3,7 @@ use crate::common::{Desk, expect_success, finish};
 #[test]
 fn sixteen_processes_create_one_office_at_once() {
     for _ in 0..12 {
-        let desk = Desk { folder: tempfile::tempdir().unwrap() };
+        let desk = Desk::without_office();
         let outputs = finish((0..16).map(|_| desk.spawn(&["--json", "init"])).collect());
         let mut made = 0;
         for output in &outputs {
@@ -18,7 +18,7 @@ fn sixteen_processes_create_one_office_at_once() {
 
 #[test]
 fn a_creation_that_was_cut_off_is_finished_by_the_next_one() {
-    let desk = Desk { folder: tempfile::tempdir().unwrap() };
+    let desk = Desk::without_office();
     // What a process leaves that died right after creating the empty database file.
     std::fs::create_dir(desk.office()).unwrap();
     std::fs::write(desk.office().join("office.db"), "").unwrap();

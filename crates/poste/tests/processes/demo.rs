@@ -2,7 +2,7 @@ use crate::common::{Desk, expect_success};
 
 #[test]
 fn the_demo_plays_the_whole_conversation_and_leaves_a_sound_office() {
-    let desk = Desk { folder: tempfile::tempdir().unwrap() };
+    let desk = Desk::without_office();
     let args = ["demo", "--in", ".", "--pace", "0s"];
     let output = desk.command(&args).output().unwrap();
     expect_success(&args, &output);

@@ -392,7 +392,7 @@ fn in_quiet_hours_only_what_cannot_wait_is_started() {
 
 #[test]
 fn the_clock_starts_an_agent_once_for_what_was_to_wait() {
-    let stage = Stage { desk: Desk { folder: tempfile::tempdir().unwrap() } };
+    let stage = Stage { desk: Desk::without_office() };
     let hours_ago = std::time::SystemTime::now() - Duration::from_secs(2 * 3_600);
     let hours_ago = hours_ago.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let back_then = format!("{}Z", utc(hours_ago));

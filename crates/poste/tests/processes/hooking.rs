@@ -621,7 +621,7 @@ fn nothing_new_is_found_without_opening_the_office() {
 
 #[test]
 fn a_folder_without_an_office_hears_nothing() {
-    let desk = Desk { folder: tempfile::tempdir().unwrap() };
+    let desk = Desk::without_office();
     for program in PROGRAMS {
         let session = Session::new(&desk, "run-1", program);
         for moment in ["session-start", "prompt", "tool", "stop", "session-end", "wait"] {

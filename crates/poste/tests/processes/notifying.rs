@@ -495,8 +495,7 @@ fn what_comes_with_a_repository_reaches_out_only_when_it_is_trusted() {
 #[test]
 fn a_desktop_is_told_by_its_own_program() {
     let desk = desk("[[on]]\nname = \"desk\"\ntype = \"alert\"\nhandler = \"desktop\"\n");
-    let bin = desk.folder.path().join("bin");
-    std::fs::create_dir(&bin).unwrap();
+    let bin = desk.programs();
     let shown = desk.folder.path().join("shown.txt");
     write_program(&bin.join("notify-send"), &format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {}\n", shown.display()));
     let path = format!("{}:/usr/bin:/bin", bin.display());

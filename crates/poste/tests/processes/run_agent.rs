@@ -83,7 +83,8 @@ impl Stage {
 
     pub(crate) fn supervisor_of(&self, agent: &str, numbers: &[&str]) -> Command {
         let mut command = self.desk.command(&[&["run-agent", agent], numbers].concat());
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("AGENT_FOLDER", self.desk.folder.path());
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.desk.programs().display());
+        command.env("PATH", path).env("AGENT_FOLDER", self.desk.folder.path());
         command
     }
 

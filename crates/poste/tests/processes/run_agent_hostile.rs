@@ -23,10 +23,12 @@ impl Stage {
         self.desk.json(&[&["send"], words, &["--as", "lead"]].concat())["number"].to_string()
     }
 
-    /// Writes the hook that git runs after each checkout.
+    /// Makes git run this line after it has made a worktree.
     fn hook(&self, line: &str) -> PathBuf {
-        let hook = self.file(".git/hooks/post-checkout");
-        fs::write(&hook, format!("#!/bin/sh\necho $$ > {}\n{line}\n", self.file("hook").display())).unwrap();
+        let hook = self.desk.programs().join("git");
+        let git = "case \"$*\" in *'worktree add'*) command -p git \"$@\" || exit;; *) exec /bin/sh -c 'exec \"$0\" \"$@\"' \"$(command -pv git)\" \"$@\";; esac";
+        let pid = self.file("hook");
+        fs::write(&hook, format!("#!/bin/sh\n{git}\necho $$ > {}\n{line}\n", pid.display())).unwrap();
         fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
         hook
     }

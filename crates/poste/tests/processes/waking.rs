@@ -33,7 +33,7 @@ impl Team {
         let program = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().expect("sleep runs");
         let team = Self { desk: Desk::new(&["lead", "coder"]), program };
         team.start_session(team.program.id());
-        team.reached_by(reach(team.desk.folder.path()));
+        team.reached_by(reach(team.desk.programs()));
         team
     }
 
@@ -57,7 +57,7 @@ impl Team {
     }
 
     fn wake(&self, who: &str) -> (Option<i32>, Value) {
-        let path = format!("{}:/usr/bin:/bin", self.desk.folder.path().display());
+        let path = format!("{}:/usr/bin:/bin", self.desk.programs().display());
         let mut command = self.desk.command(&["--json", "wake", who, "--as", "lead"]);
         let output = command.env("PATH", path).output().expect("runs");
         let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -85,7 +85,7 @@ fn pair(how: &str, outcome: &str) -> (String, String) {
     (how.to_owned(), outcome.to_owned())
 }
 
-/// A program in the project's folder that records its arguments.
+/// A program that records its arguments.
 fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
     let path = folder.join(name);
     let text = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}/{name}.args'\n{body}\n", folder.display());
@@ -97,7 +97,7 @@ fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
 #[test]
 fn a_session_socket_gets_one_line_that_tells_nothing_of_the_message() {
     let team = Team::new(|_| Reach::default());
-    let path = team.desk.folder.path().join("inbox");
+    let path = team.desk.programs().join("inbox");
     let listener = UnixListener::bind(&path).expect("bound");
     team.reached_by(Reach { socket: Some(path), socket_token: Some("s3cret".to_owned()), ..Reach::default() });
     team.alert();
@@ -116,7 +116,7 @@ fn a_session_socket_gets_one_line_that_tells_nothing_of_the_message() {
 #[test]
 fn codex_is_asked_to_queue_the_line() {
     let team = Team::new(|_| Reach { codex_thread: Some("0198-abc".to_owned()), ..Reach::default() });
-    let folder = team.desk.folder.path().to_owned();
+    let folder = team.desk.programs().to_owned();
     team.desk.run(&["send", "coder", "Look", "--type", "message", "--as", "lead"]);
     let (code, answer) = team.wake("coder");
     assert_eq!(Team::tried(&answer), ["codex-queue failed: program not found: codex"]);
@@ -143,7 +143,7 @@ fn codex_is_asked_to_queue_the_line() {
 #[test]
 fn a_way_that_hangs_is_given_up_and_the_next_one_is_tried() {
     let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
-    let folder = team.desk.folder.path().to_owned();
+    let folder = team.desk.programs().to_owned();
     script(&folder, "codex", "exec sleep 600");
     let notify = script(&folder, "notify", "");
     let config =
@@ -330,12 +330,12 @@ fn a_waiter_that_has_told_of_it_is_not_the_way() {
 #[test]
 fn what_is_in_the_way_of_one_ring_is_not_in_the_way_of_the_others() {
     let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
-    script(team.desk.folder.path(), "codex", "");
+    script(team.desk.programs(), "codex", "");
     for subject in ["One", "Two"] {
         team.desk.run(&["send", "coder", subject, "--as", "lead"]);
     }
     team.desk.run(&["done", "1", "--as", "coder"]);
-    let path = format!("{}:/usr/bin:/bin", team.desk.folder.path().display());
+    let path = format!("{}:/usr/bin:/bin", team.desk.programs().display());
     let mut command = team.desk.command(&["--json", "wake", "99", "1", "ghost", "2", "--as", "lead"]);
     let output = command.env("PATH", path).output().expect("runs");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
@@ -364,7 +364,7 @@ fn ringers(desk: &Desk) -> usize {
 fn a_way_that_fails_is_not_tried_by_everybody_at_once() {
     const SENT: u64 = 8;
     let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
-    let folder = team.desk.folder.path().to_owned();
+    let folder = team.desk.programs().to_owned();
     script(&folder, "codex", &format!("echo run >> '{}/runs'; sleep 1; exit 1", folder.display()));
     let path = format!("{}:/usr/bin:/bin", folder.display());
     for _ in 0..SENT {
@@ -403,8 +403,9 @@ fn where_there_is_no_way_the_reason_is_written_down() {
 #[test]
 fn a_send_is_not_held_up_by_a_way_that_hangs() {
     let team = Team::new(|_| Reach { codex_thread: Some("t1".to_owned()), ..Reach::default() });
-    let folder = team.desk.folder.path().to_owned();
-    script(&folder, "codex", "echo $$ > codex.pid; echo started; exec sleep 600");
+    let folder = team.desk.programs().to_owned();
+    let pid = folder.join("codex.pid");
+    script(&folder, "codex", &format!("echo $$ > '{}'; echo started; exec sleep 600", pid.display()));
     let path = format!("{}:/usr/bin:/bin", folder.display());
     let mut send = team.desk.command(&["send", "coder", "Fire", "--type", "alert", "--as", "lead"]);
     let output = send.env("PATH", path).output().expect("runs");

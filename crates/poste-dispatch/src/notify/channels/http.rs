@@ -76,7 +76,7 @@ fn is_this_machine(url: &str) -> bool {
 }
 
 fn shortened(text: &str) -> String {
-    super::super::post::plain(text).chars().take(200).collect()
+    poste_core::escape::plain(text).chars().take(200).collect()
 }
 
 /// Says nothing about the request, because its URL may be a secret.

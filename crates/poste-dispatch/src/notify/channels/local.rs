@@ -13,7 +13,7 @@ use poste_verbs::secret::scrubbed;
 use serde_json::json;
 
 use super::{AttemptContext, Failure, Post};
-use crate::notify::post::plain;
+use poste_core::escape::plain;
 
 /// The folder of files that rules write, inside the office.
 const FOLDER: &str = "watch";
@@ -41,7 +41,8 @@ pub(super) fn desktop(post: &Post, context: AttemptContext<'_>) -> Result<(), Fa
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"] {
         environment.allow(name);
     }
-    finished(task.environment(environment).limit(context.timeout).grace(GRACE), context)
+    task.apart_from(context.folder).environment(environment);
+    finished(task.limit(context.timeout).grace(GRACE), context)
 }
 
 pub(super) fn exec(words: &[String], post: &Post, context: AttemptContext<'_>) -> Result<(), Failure> {

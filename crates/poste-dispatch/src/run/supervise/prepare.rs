@@ -116,8 +116,10 @@ impl Supervisor<'_> {
         if !folder.is_dir() {
             return Err(format!("working folder not found: {}", folder.display()));
         }
-        // A poste.toml that comes with a repository may name folders of the project only, and a link may lead anywhere.
-        if self.config.source != Source::Machine && !is_within(&folder, project) {
+        // A poste.toml that comes with a repository may name folders of the project only, and in the project a link may
+        // lead anywhere.
+        let may_leave = self.config.source == Source::Machine && self.config.leaves_project();
+        if !may_leave && !is_within(&folder, project) {
             return Err(format!("working folder is outside the project: {}", folder.display()));
         }
         Ok(folder)
@@ -155,7 +157,7 @@ impl Supervisor<'_> {
         let templates = Templates {
             agent: run.name.to_string(),
             number: numbers.first().cloned().unwrap_or_default(),
-            run: run.run.to_string(),
+            run: run.run.as_str().to_owned(),
             office: text(office)?,
             folder: text(folder)?,
             message: prompt.to_owned(),

@@ -70,7 +70,7 @@ impl Scene {
 
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.desk.command(args);
-        command.env("PATH", format!("{}:/usr/bin:/bin", self.desk.folder.path().display()));
+        command.env("PATH", format!("{}:/usr/bin:/bin", self.desk.programs().display()));
         command
     }
 

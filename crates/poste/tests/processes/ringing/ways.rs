@@ -72,7 +72,8 @@ pub(super) const CODEX_QUEUE: Way = Way {
     is_recorded: true,
     open: |scene| {
         let folder = scene.desk.folder.path().display();
-        let script = scene.write("codex", &format!("#!/bin/sh\ntouch \"{folder}/queued-$3\"\n"));
+        let script = scene.desk.programs().join("codex");
+        fs::write(&script, format!("#!/bin/sh\ntouch \"{folder}/queued-$3\"\n")).expect("written");
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("set");
         Box::new(|scene, who| {
             scene.sleeps(who, scene.program.0.id(), Reach { codex_thread: Some(who.to_owned()), ..Reach::default() });
