@@ -93,9 +93,13 @@ pub fn no_agent_above(office: Option<&Office>) -> Result<Vec<Ancestor>, Doubt> {
     }
 }
 
-/// The run that this process belongs to, whatever its environment says.
-pub fn run_above(office: &Office) -> Option<Keeper> {
-    keeper(Some(office), &processes::lineage()?).ok()?.filter(|keeper| keeper.is_run)
+/// The run that this process belongs to, whatever its environment says. Where no run is going on, nothing is looked for.
+pub fn run_above(office: &Office) -> Result<Option<Keeper>, Doubt> {
+    if views::running_rows(office.store(), None).map_err(|_| Doubt::Hidden)?.is_empty() {
+        return Ok(None);
+    }
+    let above = processes::lineage().ok_or(Doubt::Hidden)?;
+    Ok(keeper(Some(office), &above)?.filter(|keeper| keeper.is_run))
 }
 
 fn keeper(office: Option<&Office>, above: &[Ancestor]) -> Result<Option<Keeper>, Doubt> {

@@ -477,9 +477,10 @@ const CHECKS: &[Check] = &[
             OR NOT EXISTS (SELECT 1 FROM run_claims c WHERE c.run = runs.run AND c.message = d.message))",
     ),
     check(
-        "I9 holds are on pending deliveries and active agents",
+        "I9 holds are on pending deliveries of active agents, or on agents",
         "SELECT h.agent FROM run_holds h LEFT JOIN deliveries d ON d.number = h.delivery
-         WHERE h.agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL)
+         WHERE h.agent NOT IN (SELECT name FROM agents)
+            OR (h.delivery > 0 AND h.agent NOT IN (SELECT name FROM agents WHERE retired_at IS NULL))
             OR (h.delivery > 0 AND d.state IS NOT 0)",
     ),
     check(

@@ -1,6 +1,6 @@
 //! What a command works with: the office, the acting agent, the clock, new ids.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,6 +42,7 @@ pub(crate) struct Cx {
     warned: RefCell<BTreeSet<String>>,
     /// What proves that a person gave this command, as far as it was asked for.
     proof: Cell<Option<Proof>>,
+    run: OnceCell<Option<Session>>,
 }
 
 pub(crate) use poste_verbs::Mark;
@@ -76,6 +77,7 @@ impl Cx {
             stored: RefCell::default(),
             warned: RefCell::default(),
             proof: Cell::default(),
+            run: OnceCell::default(),
         })
     }
 
@@ -274,12 +276,29 @@ impl Cx {
     /// The agent, session and surface of this command, and the files it may touch.
     pub(crate) fn caller(&self, office: &Office) -> Caller {
         let mut caller = self.station.caller(office);
+        if caller.session.is_none() {
+            caller.session = self.run(office);
+        }
         // Looked for only if it matters: most commands are given by agents.
         let is_person = |name| office.agent(name).is_ok_and(|agent| agent.is_some_and(|agent| agent.is_person()));
         if self.proof.get().is_some() || caller.actor.as_ref().is_some_and(is_person) {
             caller.proof = self.prove(office);
         }
         caller
+    }
+
+    /// The run that this command belongs to although its environment names none: what it sends counts as the run's.
+    fn run(&self, office: &Office) -> Option<Session> {
+        self.run.get_or_init(|| Some(run_above(office).ok()??.session)).clone()
+    }
+
+    /// Whether text of other agents is printed for a model: it asked for that, or it is an agent that gave the command.
+    pub(crate) fn is_for_model(&self, wanted: bool, office: &Office) -> bool {
+        let is_by_agent = || {
+            let is_person = switches::person() || self.station.via != Via::Cli;
+            !is_person && matches!(no_agent_above(Some(office)), Err(Doubt::Program(_) | Doubt::Agent(_)))
+        };
+        !self.ui.json && (wanted || self.session().is_some() || is_by_agent())
     }
 
     /// What proves that a person gave this command. From now on its records carry that.
@@ -373,7 +392,11 @@ impl Cx {
     /// Acts in the run that this command belongs to, even if its environment names none: a program that a supervisor
     /// started cannot leave its run by unsetting variables.
     pub(crate) fn stay_in_run(&mut self) -> Result {
-        if let Some(run) = run_above(&self.office()?) {
+        let hidden = |doubt: Doubt| {
+            let error = CommandError::new(Kind::Refused, format!("a run could give this command: {doubt}"));
+            error.code("hidden").hint("give it where the processes above it can be seen")
+        };
+        if let Some(run) = run_above(&self.office()?).map_err(hidden)? {
             self.station.own.session = Some(run.session);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The server's connection to the office: it stays open, knows the identity of this process and calls verbs as it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use poste_core::log::{MessageNo, Position};
 use poste_core::office::Office;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::{Folder, last_rung};
+use poste_core::text::Name;
 use poste_core::views;
 use poste_verbs::actions::Carrier;
 use poste_verbs::caller::Ids;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use super::notes;
 use super::table::{Call, Cancellation};
 use super::tools::Called;
+use crate::person::run_above;
 use crate::station::{Opened, Station};
 
 /// A verb whose answer a tool shows as text. The command line provides the text.
@@ -53,8 +55,12 @@ pub(super) struct Connection {
     spare: Mutex<Vec<Opened>>,
     /// The identity, and when it was found. Looked up again when its session has ended, or now and then without one.
     known: Mutex<Option<(Identity, Instant)>>,
+    /// The name this process has, also after its session was closed: a model cannot become somebody else.
+    name: Mutex<Option<Name>>,
     /// Whether the model was told that its agent also runs elsewhere.
     told_of_another: AtomicBool,
+    /// How many calls wait for mail now.
+    waiting: AtomicUsize,
     /// The tokens of claims made here, so that a model need not pass them.
     tokens: Mutex<HashMap<MessageNo, Position>>,
 }
@@ -65,6 +71,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A hook may bind a session to the name at any time.
 const LOOK_FOR_SESSION_PERIOD: Duration = Duration::from_secs(1);
+const WAITING_MAX: usize = 16;
 /// Spare connections that stay open.
 const SPARE_MAX: usize = 2;
 
@@ -76,7 +83,9 @@ impl Connection {
             kept: Mutex::default(),
             spare: Mutex::default(),
             known: Mutex::default(),
+            name: Mutex::default(),
             told_of_another: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             tokens: Mutex::default(),
         }
     }
@@ -186,6 +195,16 @@ impl Connection {
         }
     }
 
+    /// Does what waits, unless too many calls wait already: each has a connection and a thread of its own.
+    pub(super) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
+        let waited = match self.waiting.fetch_add(1, Ordering::Relaxed) {
+            others if others < WAITING_MAX => wait(),
+            _ => Err(Error::refused(format!("{WAITING_MAX} calls wait for mail already")).code("waiting")),
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        waited
+    }
+
     fn ask<A>(
         &self,
         own: &Identity,
@@ -211,9 +230,21 @@ impl Connection {
         {
             return Ok(own.clone());
         }
-        let own = Identity::of_process(&open.act_as(&self.station.own).desk(), &processes::above())?;
+        let mut own = Identity::of_process(&open.act_as(&self.station.own).desk(), &processes::above())?;
+        if own.session.is_none() {
+            // A run does not lose its limits by starting a server of its own.
+            own.session = run_above(&open.office).ok().flatten().map(|run| run.session);
+        }
         *known = own.agent.is_some().then(|| (own.clone(), Instant::now()));
+        if own.agent.is_some() {
+            locked(&self.name).clone_from(&own.agent);
+        }
         Ok(own)
+    }
+
+    /// The name that this process has or had.
+    pub(super) fn name(&self) -> Option<Name> {
+        locked(&self.name).clone()
     }
 
     /// The identity for a tool call. A call shows that the agent is there, so its session's leases are extended;

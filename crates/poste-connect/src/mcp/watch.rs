@@ -119,12 +119,13 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
     })
 }
 
-/// Pushes mail that the session was not shown, each message once.
+/// Pushes mail that the session was not shown, each message once. What came at once wakes the session once.
 fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Channel) {
     const AT_ONCE_MAX: usize = 20;
     let Ok(own) = connection.identity() else { return };
     let Some(name) = own.agent else { return };
     let Ok(Some(agent)) = office.agent(&name) else { return };
+    let mut is_awake = false;
     loop {
         let query = NewsQuery {
             session: own.session.clone(),
@@ -133,18 +134,22 @@ fn push(connection: &Connection, office: &Office, news: &News, channel: &mut Cha
             ..NewsQuery::default()
         };
         let Ok(mail) = views::news(office.store(), &agent, &query) else { return };
-        for message in &mail.messages {
-            if !channel.pushed.contains(&message.number) {
-                // Mail that cannot be counted is not pushed; it waits in the inbox.
-                channel.rest = limit::rest(office, &agent.name, &[message.number]).unwrap_or(Some(PATIENCE));
-                if channel.rest.is_some() || limit::woke(office, &agent.name).is_err() {
-                    return;
-                }
-                if !news.custom("notifications/claude/channel", pushed(&agent, message)) {
-                    return;
-                }
-                channel.pushed.insert(message.number);
+        let fresh = mail.messages.iter().filter(|message| !channel.pushed.contains(&message.number));
+        let fresh: Vec<&MessageView> = fresh.collect();
+        if !fresh.is_empty() && !is_awake {
+            let numbers: Vec<MessageNo> = fresh.iter().map(|message| message.number).collect();
+            // Wakes that cannot be counted are not made; the mail waits in the inbox.
+            channel.rest = limit::rest(office, &name, &numbers).unwrap_or(Some(PATIENCE));
+            is_awake = channel.rest.is_none() && limit::woke(office, &name).is_ok();
+            if !is_awake {
+                return;
             }
+        }
+        for message in fresh {
+            if !news.custom("notifications/claude/channel", pushed(&agent, message)) {
+                return;
+            }
+            channel.pushed.insert(message.number);
         }
         // There is more mail than the query's limit.
         let Some(cursor) = mail.cursor else { continue };

@@ -380,9 +380,10 @@ pub(crate) fn hops(tables: &Tables<'_>, session: Option<&Session>) -> Result<u32
     Ok(tables.run(session)?.filter(RunRow::is_running).map_or(0, |run| run.hops.saturating_add(1)))
 }
 
-/// No run is started for a retired agent, so its holds are removed.
+/// A retired agent has no mail that could be held. What holds the agent itself stays, or anybody could lift it by retiring
+/// the agent and registering it again.
 pub(crate) fn retire_of(tables: &mut Tables<'_>, agent: &Name) -> Result<(), Error> {
-    for hold in tables.holds_of(agent)? {
+    for hold in tables.holds_of(agent)?.into_iter().filter(|hold| hold.delivery.is_some()) {
         tables.lift_hold(&hold)?;
     }
     Ok(())

@@ -136,6 +136,11 @@ pub struct Ancestor {
 /// cannot be read: what is above it is unknown then.
 pub fn lineage() -> Option<Vec<Ancestor>> {
     if cfg!(target_os = "linux") {
+        // In a namespace of its own, the numbers in an older /proc are those of other processes.
+        let own = fs::read_link("/proc/self").ok()?;
+        if own.as_os_str() != std::process::id().to_string().as_str() {
+            return None;
+        }
         return follow(|pid| Some((ancestor(pid)?, parent_of(pid)?)), parent_of(std::process::id())?);
     }
     // By its path: a program of that name earlier in PATH could leave out what it likes.

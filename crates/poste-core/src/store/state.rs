@@ -28,6 +28,15 @@ pub fn folder() -> Option<&'static Path> {
     found.as_deref()
 }
 
+/// The folder that says what this user has decided as a person. No variable chooses it: an agent can set one, even where
+/// it can write nothing but temporary files. Tests have no other home folder.
+pub fn folder_of_person() -> Option<PathBuf> {
+    match cfg!(debug_assertions) {
+        true => folder().map(Path::to_owned),
+        false => Some(home()?.join(BELOW_HOME).join(OWN)),
+    }
+}
+
 /// The folder that the variable names, if it is this user's alone and in no worktree and no office.
 fn private_folder(named: &Path) -> Option<PathBuf> {
     let path = named.is_absolute().then(|| named.canonicalize().ok()).flatten()?;
@@ -39,7 +48,9 @@ fn private_folder(named: &Path) -> Option<PathBuf> {
 /// Whether a folder is in a worktree or an office, where agents write.
 pub fn is_in_project(folder: &Path) -> bool {
     let is_project = |folder: &Path| {
-        [".git", discover::FOLDER].iter().any(|name| folder.join(name).symlink_metadata().is_ok())
+        // Another user could make one in a shared folder above.
+        let is_own = |meta: fs::Metadata| meta.uid() == Uid::effective().as_raw();
+        [".git", discover::FOLDER].iter().any(|name| folder.join(name).symlink_metadata().is_ok_and(is_own))
             || folder.file_name().is_some_and(|name| name == discover::FOLDER)
     };
     folder.ancestors().any(is_project)

@@ -73,9 +73,8 @@ struct Starting {
 impl Starts {
     /// Registers a teammate, lifts its hold, and starts its program if it is resident. Repeating it changes nothing.
     pub(crate) fn add(&mut self, desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<&Started> {
-        // A program cannot lift its own hold by starting its team.
-        let is_itself = runs_as(desk, &member.name)?;
-        let session = desk.caller.session.clone().filter(|_| is_itself);
+        // A run lifts no hold by starting a team.
+        let session = running(desk)?;
         let proof = desk.caller.proof;
         let caller = Caller { proof, ..Caller::acting_for(member.name.clone(), session, desk.caller.via) };
         let mut own = Desk::new(desk.office, &caller, desk.host);
@@ -162,11 +161,11 @@ impl Starts {
     }
 }
 
-/// Whether the caller's session is a run of this agent.
-fn runs_as(desk: &Desk<'_>, name: &Name) -> Result<bool> {
-    let Some(session) = &desk.caller.session else { return Ok(false) };
+/// The caller's session, if it is a run that is going on.
+fn running(desk: &Desk<'_>) -> Result<Option<Session>> {
+    let Some(session) = &desk.caller.session else { return Ok(None) };
     let run = views::run(desk.office.store(), session)?;
-    Ok(run.is_some_and(|run| run.agent == *name && run.how.is_none()))
+    Ok(run.filter(|run| run.how.is_none()).map(|run| run.run))
 }
 
 fn register(desk: &mut Desk<'_>, runners: &Runners, member: &Member) -> Result<bool> {

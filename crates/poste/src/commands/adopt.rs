@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 
-use poste_verbs::adopt;
+use poste_connect::person::{Doubt, no_agent_above};
+use poste_verbs::{adopt, person};
 
 use super::trust::{DECIDES, print_commands};
 use crate::Result;
@@ -39,6 +40,11 @@ impl Answer for adopt::Answer {
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let mut office = poste_config::look(&cx.place()?)?;
     cx.ui.now = office.now()?;
+    if args.id.is_some() && !cx.is_confirmed() {
+        // It takes no proof where nobody has decided anything yet, but an agent does not decide first.
+        let refused = |doubt: Doubt| person::unproven(format!("only a person can adopt an office: {doubt}"));
+        no_agent_above(None).map_err(refused)?;
+    }
     if args.id.is_some() || cx.is_confirmed() {
         let answered = cx.call_verb(&mut office, adopt::Input { confirmed: true, id: args.id })?;
         return cx.show(&mut office, answered);

@@ -134,6 +134,10 @@ fn a_dispatched_program_stays_in_its_run() {
             ));
         }
     }
+    // What it sends counts as the run's, or a chain of runs would have no end.
+    text.push_str(&format!(
+        "env -u POSTE_SESSION -u POSTE_RUN -u POSTE_AGENT '{poste}' send peer 'From the run' --id shed --as coder\n"
+    ));
     // Without a person, that only shows what it is about.
     for asking in ["trust other --as anna", "trust other"] {
         text.push_str(&format!(
@@ -165,6 +169,12 @@ fn a_dispatched_program_stays_in_its_run() {
         let code = refusal["error"]["code"].as_str().unwrap_or_default();
         assert!(["not_a_person", "not_allowed"].contains(&code), "{refusal}");
     }
+    let records = desk.json(&["log", "show"]);
+    let shed = |record: &&serde_json::Value| record["id"] == "shed";
+    let found = records["records"].as_array().and_then(|records| records.iter().find(shed)).cloned();
+    let runs = desk.json(&["dispatch", "runs", "coder"]);
+    let found = found.unwrap_or_else(|| panic!("{records}\n{why}"));
+    assert!(found["session"].is_string() && found["session"] == runs["runs"][0]["run"], "{found}\n{runs}");
     let shown = fs::read_to_string(shown).unwrap();
     assert_eq!(shown.matches("not trusted").count(), 2, "{shown}\n{why}");
     let trusted = desk.json(&["trust", "--list"]);

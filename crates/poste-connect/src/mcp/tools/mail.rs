@@ -103,7 +103,8 @@ pub(super) fn wait_for_mail(
     let input = filled::<wait::Input>(Value::Object(arguments))?;
     let mut answered = connection.call(own, input.clone())?;
     if answered.answer.news.messages.is_empty() && !patience.is_zero() {
-        answered = wait_until_mail(connection, own, call, input, answered, Waiting { begun, patience })?;
+        let waiting = Waiting { begun, patience };
+        answered = connection.waiting(|| wait_until_mail(connection, own, call, input, answered, waiting))?;
     }
     let views = answered.answer.news.messages;
     if views.is_empty() {

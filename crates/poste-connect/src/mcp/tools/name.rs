@@ -35,7 +35,7 @@ pub(super) struct Input {
 /// Registers a name, or takes a registered one as it is, and starts a session that lasts as long as the program above.
 pub(super) fn register(connection: &Connection, own: &Identity, input: Value, call: &Call) -> Result<Called> {
     let input: Input = serde_json::from_value(input).map_err(|error| Error::usage(error.to_string()))?;
-    if let Some(agent) = own.agent.as_ref().filter(|agent| **agent != input.name) {
+    if let Some(agent) = connection.name().filter(|agent| *agent != input.name) {
         let message = format!("this session acts as {agent}, and no tool can change that");
         return Err(Error::refused(message).code("named"));
     }
