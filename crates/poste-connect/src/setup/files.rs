@@ -5,11 +5,13 @@
 //! Poste's own entries are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use poste_core::store::discover;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
@@ -187,9 +189,15 @@ fn real(target: &Target) -> Result<PathBuf, Fault> {
     };
     let Some(below) = &target.below else { return Ok(real) };
     let below = below.canonicalize().or_else(|_| missing(below))?;
-    match real.starts_with(&below) {
-        true => Ok(real),
-        false => Err(Fault::malformed(format!("leads out of {}, to {}", below.display(), real.display()))
+    let is_of_git_or_office =
+        |part: &OsStr| [".git", discover::FOLDER].iter().any(|name| part.eq_ignore_ascii_case(name));
+    match real.strip_prefix(&below) {
+        Ok(rest) if rest.iter().any(is_of_git_or_office) => {
+            Err(Fault::malformed(format!("leads to {}, which is no settings file", real.display()))
+                .hint("replace the link with a file"))
+        }
+        Ok(_) => Ok(real),
+        Err(_) => Err(Fault::malformed(format!("leads out of {}, to {}", below.display(), real.display()))
             .hint("replace the link with a file, or set up with --scope user")),
     }
 }

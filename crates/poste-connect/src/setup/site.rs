@@ -172,11 +172,16 @@ impl Site {
         !Wiring::read(job.program, &targets, &job.poste).is_empty()
     }
 
-    /// Stores what was changed: in the office, or in the user's folder for the state of programs.
+    /// Stores what was changed in the user's own folder: from a record in the project, an agent could have it restored
+    /// what was never there.
     pub fn memory(&self) -> Memory {
+        let folder = self.places.state().join("poste/setup");
         match &self.office {
-            Some(office) => Memory::new(office.join("setup"), office.parent().unwrap_or(office)),
-            None => Memory::new(self.places.state().join("poste/setup"), &self.places.home),
+            Some(office) => {
+                let key = poste_config::adopt::key_of(office).unwrap_or_else(|| "new".to_owned());
+                Memory::new(folder.join(key), office.parent().unwrap_or(office))
+            }
+            None => Memory::new(folder, &self.places.home),
         }
     }
 

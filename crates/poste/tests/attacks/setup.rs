@@ -174,10 +174,25 @@ fn a_settings_file_that_is_a_pipe_is_refused_at_once() {
 }
 
 #[test]
-fn a_linked_memory_leads_nowhere() {
+fn nothing_in_the_project_says_what_was_there_before() {
     let project = Project::new();
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), project.desk.office().join("setup")).unwrap();
-    project.set_up(&["claude-code", "--no-proof"]).refused(4, "setup is a link");
+    let ran = project.set_up(&["claude-code", "--no-proof"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_into_git_or_the_office_is_no_settings_file() {
+    for (name, to) in [("AGENTS.md", ".git/config"), (".codex", ".poste/blobs"), (".codex", ".git")] {
+        let project = Project::new();
+        let home = project.desk.folder.path();
+        fs::create_dir_all(home.join(".git")).unwrap();
+        fs::create_dir_all(home.join(".poste/blobs")).unwrap();
+        fs::write(home.join(".git/config"), "[core]\n").unwrap();
+        std::os::unix::fs::symlink(home.join(to), home.join(name)).unwrap();
+        project.set_up(&["codex", "--no-proof"]).refused(4, "is no settings file");
+        assert_eq!(fs::read_to_string(home.join(".git/config")).unwrap(), "[core]\n");
+    }
 }

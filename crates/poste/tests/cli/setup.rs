@@ -289,7 +289,8 @@ fn a_project_that_moved_or_was_copied_is_cleaned() {
     // As after a clone: the files exist, without a record of the original content.
     desk.cd("project");
     let _ = peek(&mut desk, "setup all --no-proof").ok();
-    fs::remove_dir_all(desk.path(".poste/setup")).unwrap();
+    let office = poste_config::adopt::key_of(&desk.path(".poste")).unwrap();
+    fs::remove_dir_all(poste_testkit::state::home().join("poste/setup").join(office)).unwrap();
     let removed = peek(&mut desk, "setup all --remove").ok();
     assert!(removed.err().contains("there is no record of the original content"), "{}", removed.err());
     assert!(
