@@ -11,6 +11,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::foreign::Foreign;
 use crate::limits;
 
 /// What is wrong with a text, in words a person can act on.
@@ -114,12 +115,6 @@ macro_rules! checked_text {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
-            }
-        }
-
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -206,9 +201,11 @@ const NAME: Grammar = Grammar {
         // Addresses, and words of trust labels.
         POSTE, EVERYONE, "all", "every", "role", "can", "topic", "human", "agent", "outside", "unproven",
         // Words that a reader of a transcript takes for somebody else.
-        "me", "self", "you", "tool", "function", "model", "admin", "root",
+        "me", "self", "you", "tool", "function", "model", "admin", "person",
+        // Words that begin Poste's own lines.
+        "error", "warning", "hint",
     ],
-    reserved_stems: &["system", "user", "assistant", "developer"],
+    reserved_stems: &["system", "user", "assistant", "developer", "human", "root", POSTE],
 };
 const CONTEXT_NAME: Grammar = Grammar {
     what: "the context's name",
@@ -288,6 +285,24 @@ checked_text!(
 checked_text!(
     /// The idempotency key of a write, made by the caller. It never expires.
     RecordId, ID, "^[ -~]{1,128}$");
+
+macro_rules! shown_as_they_are {
+    ($($name:ident)+) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    )+};
+}
+shown_as_they_are!(Name Word ContextName TypeName Topic Label RecordId);
+
+/// Programs choose their ids freely, so one that could be read as a sentence is quoted.
+impl fmt::Display for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&Foreign::name(&*self.0).to_string())
+    }
+}
 
 impl Name {
     /// The one name outside the grammar: the actor of records that the fold or the writer itself makes.

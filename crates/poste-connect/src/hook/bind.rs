@@ -57,7 +57,7 @@ fn folder_of(call: &Call) -> Option<PathBuf> {
 pub(super) fn reach(call: &Call) -> Reach {
     let said = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let is_claude = call.program == Program::ClaudeCode;
-    let of = |program: Program| (call.program == program).then(|| call.session.to_string());
+    let of = |program: Program| (call.program == program).then(|| call.session.as_str().to_owned());
     Reach {
         socket: said("CLAUDE_CODE_MESSAGING_SOCKET").filter(|_| is_claude).map(PathBuf::from),
         socket_token: said("CLAUDE_CODE_MESSAGING_TOKEN").filter(|_| is_claude),

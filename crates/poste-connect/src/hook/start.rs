@@ -190,7 +190,9 @@ pub(super) fn unbound_text(call: &Call, binding: &Binding, now: Timestamp) -> Op
             let agent = &row.agent;
             let why = match &row.successor {
                 Some(successor) => format!("{agent} now has session {}", Foreign::name(successor.as_str())),
-                None => format!("resume it: poste session start --resume {id} --as {agent}"),
+                None => {
+                    format!("resume it: poste session start --resume {} --as {agent}", shell::word(row.id.as_str()))
+                }
             };
             format!(
                 "Poste: session {} of {agent} has ended, so it gets no mail; {why}.",

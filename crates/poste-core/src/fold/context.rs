@@ -33,6 +33,7 @@ impl Rule for ContextCreate {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         if tables.context(&self.name)?.is_some() {
             return Err(refuse(Code::NameTaken, format!("context {} already exists", self.name)));
         }
@@ -70,6 +71,7 @@ impl Rule for ContextAppend {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let context = known(tables, &self.name)?;
         may_write(&context, cx)?;
         Ok(Plan {
@@ -93,7 +95,7 @@ impl Rule for ContextReplace {
     type Plan = Plan;
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Plan, Stop> {
-        speaker(tables, cx)?;
+        cx.require_proof(&speaker(tables, cx)?)?;
         let context = known(tables, &self.name)?;
         if !self.text && !self.data {
             return Err(refuse(Code::Malformed, "it replaces neither the text nor the data"));
@@ -134,6 +136,7 @@ impl Rule for ContextLock {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let context = known(tables, &self.name)?;
         if !(limits::CONTEXT_LOCK_MS_MIN..=limits::CONTEXT_LOCK_MS_MAX).contains(&self.for_ms) {
             let (min, max) = (limits::CONTEXT_LOCK_MS_MIN, limits::CONTEXT_LOCK_MS_MAX);
@@ -159,7 +162,7 @@ impl Rule for ContextUnlock {
     type Plan = (Context, Option<message::Plan>);
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
-        speaker(tables, cx)?;
+        cx.require_proof(&speaker(tables, cx)?)?;
         let context = known(tables, &self.name)?;
         let Some(lock) = &context.lock else {
             return Err(refuse(Code::NotLocked, format!("context {} is not locked", self.name)));
@@ -190,6 +193,7 @@ impl Rule for ContextRead {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Cx) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let context = known(tables, &self.name)?;
         if self.version == 0 || self.version > context.version {
             return Err(unknown_version(&context, self.version));

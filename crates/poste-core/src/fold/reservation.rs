@@ -23,6 +23,7 @@ impl Rule for Reserve {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Taken, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         check_time(self.for_ms)?;
         let patterns = distinct(&self.patterns);
         if patterns.is_empty() || patterns.len() > limits::RESERVE_MAX {
@@ -135,6 +136,7 @@ impl Rule for Unreserve {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let holder = match &self.holder {
             Some(holder) => active_agent(tables, holder)?,
             None => agent.clone(),
@@ -183,6 +185,7 @@ impl Rule for Prolong {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<Self::Plan, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         check_time(self.for_ms)?;
         Ok((named(tables, &agent.name, &self.patterns)?, self.for_ms))
     }

@@ -195,7 +195,12 @@ impl Rule for SessionNote {
 
     fn decide(&self, tables: &Tables<'_>, cx: &Context) -> Result<NoteRow, Stop> {
         let agent = speaker(tables, cx)?;
+        cx.require_proof(&agent)?;
         let root = root_of(tables, &self.session)?;
+        if self.what == NoteKind::Goal && agent.name != root.agent && !cx.speaks_as_person(&agent) {
+            let why = format!("only {} or a human may set the goal of session {}", root.agent, root.id);
+            return Err(refuse(Code::NotAllowed, why));
+        }
         if !cx.speaks_as_person(&agent) && !tables.took_part(&root.id, &agent.name)? {
             let why = format!("only agents in session {} or below it, or a human, may add notes to it", root.id);
             return Err(cx.only_person(&agent, why));

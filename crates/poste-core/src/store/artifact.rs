@@ -5,10 +5,11 @@ mod gather;
 mod repository;
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt};
 
 use super::blobs::{Blobs, Stored};
 use super::{Folder, discover, path_text};
@@ -152,8 +153,22 @@ impl Worktree {
 
     /// Like [`Self::relative`], but empty for the root itself.
     fn relative_or_root(&self, cwd: &Path, path: &Path) -> Result<PathBuf, Error> {
-        let resolved = resolve(&cwd.join(path)).map_err(|error| refused(path, reason(&error)))?;
+        let given = cwd.join(path);
+        let resolved = resolve(&given).map_err(|error| match self.leads_out(&given) {
+            true => self.outside(path), // whatever is there
+            false => refused(path, reason(&error)),
+        })?;
         resolved.strip_prefix(&self.root).map(Path::to_owned).map_err(|_| self.outside(path))
+    }
+
+    /// Whether what exists of a path, or the link at its end, leads out of the root.
+    fn leads_out(&self, path: &Path) -> bool {
+        let Some(there) = path.ancestors().find(|there| there.symlink_metadata().is_ok()) else { return true };
+        let real = match there.read_link() {
+            Ok(target) => resolve(&there.parent().unwrap_or(there).join(target)),
+            Err(_) => there.canonicalize(),
+        };
+        real.map_or(true, |real| !real.starts_with(&self.root))
     }
 
     fn outside(&self, path: &Path) -> Error {
@@ -169,14 +184,12 @@ impl Worktree {
 
     /// Like [`Self::open_file`], but the file may be empty.
     fn open_any(&self, path: &Path, relative: &Path) -> Result<(File, Metadata), Error> {
-        // Before opening, because after would be too late.
-        if self.is_of_the_office(relative) {
+        let real = self.folder.canonicalize(relative).map_err(|error| refused(path, reason(&error)))?;
+        // Before opening, because after would be too late: closing a database drops the locks of its other users.
+        if self.is_of_the_office(&real) {
             return Err(refused(path, OF_OFFICE.to_owned()));
         }
-        // Without NONBLOCK, opening a pipe would wait for a writer.
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
-        let file = self.folder.open_with(relative, &options).map_err(|error| refused(path, reason(&error)))?;
+        let file = open_without_links(&self.folder, &real).map_err(|error| refused(path, reason(&error)))?;
         let meta = file.metadata().map_err(|error| refused(path, error.to_string()))?;
         if !meta.is_file() {
             return Err(refused(path, "it is not a regular file".to_owned()));
@@ -208,6 +221,22 @@ impl Worktree {
         let is_this = || self.office.as_ref().is_some_and(|office| office.identity().ok() == Some(identity(meta)));
         meta.is_dir() && (is_named_so || is_this())
     }
+}
+
+/// Opens a file by its real path. A link that took the place of a part of it in the meantime is not followed.
+fn open_without_links(folder: &Dir, real: &Path) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    let mut opened: Option<OwnedFd> = None;
+    let mut parts = real.iter().peekable();
+    while let Some(part) = parts.next() {
+        // Without NONBLOCK, opening a pipe would wait for a writer.
+        let last = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let kind = if parts.peek().is_some() { OFlags::DIRECTORY } else { last };
+        let above = opened.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind;
+        opened = Some(rustix::fs::openat(above, part, flags, rustix::fs::Mode::empty())?);
+    }
+    opened.map(|fd| File::from_std(fd.into())).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 const OF_OFFICE: &str = "it is a file of the office itself";

@@ -145,7 +145,7 @@ fn run_after(desk: &Desk<'_>, conversation: &Conversation<'_>, tried: u32) -> Re
     let is_anothers = |row: &SessionRow| speaker.is_some_and(|speaker| *speaker != row.agent);
     let mut last: Option<SessionRow> = None;
     for nth in tried + 1..RUNS_MAX {
-        let id = if nth == 1 { own.clone() } else { format!("{own}~{nth}").parse()? };
+        let id = if nth == 1 { own.clone() } else { format!("{}~{nth}", own.as_str()).parse()? };
         let found = match views::session_row(desk.office.store(), &id)? {
             Some(row) if row.state == SessionState::TakenOver || (is_anothers(&row) && !row.is_live()) => {
                 last = Some(row);

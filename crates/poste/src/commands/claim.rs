@@ -85,7 +85,7 @@ pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     };
     let answered = claimed.map_err(|error| print_partial(cx, error))?;
     cx.ui.now = office.now()?;
-    if args.for_model && !cx.ui.json {
+    if cx.is_for_model(args.for_model, &office) {
         return cx.show_as(&mut office, answered, |answer| print_for_model(cx, answer));
     }
     cx.show(&mut office, answered)

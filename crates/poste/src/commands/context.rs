@@ -264,7 +264,8 @@ fn show(cx: &mut Cx, args: ShowArgs) -> Result {
     let mut office = cx.open()?;
     let answered = cx.call_verb(&mut office, show::Input { name: args.name, at: args.at })?;
     let view = &answered.answer;
-    if cx.ui.json || !(args.text || args.data || args.for_model) {
+    let is_for_model = !(args.text || args.data) && cx.is_for_model(args.for_model, &office);
+    if cx.ui.json || !(args.text || args.data || is_for_model) {
         return cx.show(&mut office, answered);
     }
     if args.text {

@@ -120,7 +120,7 @@ pub(crate) fn fenced(cx: &Cx, message: &MessageView) -> String {
 
 pub(crate) fn run(cx: &mut Cx, args: Args) -> Result {
     let (mut office, answered) = cx.call_verb_here(read::Input { number: args.number })?;
-    if args.for_model && !cx.ui.json {
+    if cx.is_for_model(args.for_model, &office) {
         return cx.show_as(&mut office, answered, |message| cx.ui.fenced(&fenced(cx, message)));
     }
     cx.show(&mut office, answered)

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use poste_connect::shell;
 use poste_connect::station::session_place;
+use poste_core::Foreign;
 use poste_core::log::NoteKind;
 use poste_core::store::processes::{self, Presence};
 use poste_core::store::tables::SessionState;
@@ -258,7 +259,7 @@ impl Answer for close::Answer {
         }
         for asked in &self.open_questions {
             let number = asked.question.question.unwrap_or_default();
-            writeln!(out, "unanswered: q{number} {}", escape::line(&asked.question.text))?;
+            writeln!(out, "unanswered: q{number} {}", Foreign::words(&*asked.question.text))?;
         }
         for number in &self.open_approvals {
             writeln!(out, "undecided: #{number}")?;
@@ -270,7 +271,7 @@ impl Answer for close::Answer {
             writeln!(out, "still locked: context {context}")?;
         }
         if !self.still_live.is_empty() {
-            let ids: Vec<&str> = self.still_live.iter().map(Session::as_str).collect();
+            let ids: Vec<String> = self.still_live.iter().map(Session::to_string).collect();
             writeln!(out, "still live below it, and notified: {}", ids.join(", "))?;
         }
         if let Some(page) = &self.page {

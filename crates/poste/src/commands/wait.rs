@@ -102,7 +102,7 @@ fn wait_for_mail(cx: &mut Cx, args: Args) -> Result {
     let mut office = cx.open()?;
     let answered = next_mail(cx, &mut office, input, args.timeout)?;
     cx.ui.now = office.now()?;
-    if args.for_model && !cx.ui.json {
+    if cx.is_for_model(args.for_model, &office) {
         return cx.show_as(&mut office, answered, |answer| print_for_model(cx, &answer.news.messages));
     }
     cx.show(&mut office, answered)

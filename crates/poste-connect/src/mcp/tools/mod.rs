@@ -137,7 +137,7 @@ tools! {
             Offer::of::<search::Input>("search", &["words", "from", "type"], Shows::Others),
             Offer::of::<ack::Input>("ack", &["number"], Shows::Own),
             Offer::of::<session::note::Input>("note", &["text"], Shows::Own),
-            Offer::of::<session::close::Input>("close", &["text=summary"], Shows::Own),
+            Offer::of::<session::close::Input>("close", &["text=summary"], Shows::Others),
         ];
     ask: Adds, false, None,
         "Ask for a decision with choices and a deadline.",
