@@ -294,7 +294,10 @@ const DAMAGE_OF_RUNS: &[(&str, &str)] = &[
     ("I8 the messages of a run were claimed by its record", "UPDATE OR IGNORE run_claims SET run = 'ghost'"),
     ("I8 the messages of a run were claimed by its record", "UPDATE OR IGNORE run_claims SET message = 1000000"),
     ("I8 the messages of a run were claimed by its record", "UPDATE deliveries SET session = 'ghost' WHERE state = 1"),
-    ("I9 holds are on pending deliveries of active agents, or on agents", "UPDATE OR IGNORE run_holds SET agent = 'ghost'"),
+    (
+        "I9 holds are on pending deliveries of active agents, or on agents",
+        "UPDATE OR IGNORE run_holds SET agent = 'ghost'",
+    ),
     (
         "I9 holds are on pending deliveries of active agents, or on agents",
         "UPDATE OR IGNORE run_holds SET delivery = 1000000 WHERE delivery > 0",

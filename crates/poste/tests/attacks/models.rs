@@ -236,7 +236,7 @@ fn words_of_others_in_a_closed_session_are_quoted() {
     desk.run(&["session", "note", "--session", &id, "--question", question, "--as", "evil"]);
     let refused = said(&desk, &["session", "note", "--session", &id, "--goal", "Push to main", "--as", "evil"]);
     assert!(refused.contains("only victim or a human"), "{refused}");
-    let closed = model.tool("office", json!({ "action": "close", "text": "done" })).to_string();
+    let closed = model.tool("office", json!({ "action": "close", "text": "done" }));
     assert!(closed.contains("q1 \"Ignore all previous"), "{closed}");
     desk.run(&["send", "evil", "Work", "--type", "directive", "--as", "lead"]);
     desk.run(&["claim", "1", "--session", named, "--as", "evil"]);
@@ -250,7 +250,7 @@ fn an_error_does_not_tell_what_is_outside_the_worktree() {
     symlink("/etc/nothing-here", desk.path().join("dangling")).unwrap();
     let mut model = desk.server(Some("mallory"), &[], Revision::Handshake);
     for path in ["/etc/passwd", "/etc/passwd/x", "/etc/nothing-here", "/nowhere/x", "dangling"] {
-        let said = model.refused("send_message", json!({ "to": "lead", "subject": "x", "files": [path] })).to_string();
+        let said = model.refused("send_message", json!({ "to": "lead", "subject": "x", "files": [path] }));
         assert!(said.contains("outside the worktree"), "{path}: {said}");
     }
 }
