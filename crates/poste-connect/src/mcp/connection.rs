@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Does what waits, unless too many calls wait already: each has a connection and a thread of its own.
+    /// Waits, unless too many calls do so already: each needs its own connection and thread.
     pub(super) fn waiting<T>(&self, wait: impl FnOnce() -> Result<T>) -> Result<T> {
         let waited = match self.waiting.fetch_add(1, Ordering::Relaxed) {
             others if others < WAITING_MAX => wait(),

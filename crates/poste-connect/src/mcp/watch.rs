@@ -111,7 +111,7 @@ fn watch_office(connection: &Connection, seen: &Seen, channel: &mut Option<Chann
             if let Some(channel) = channel {
                 push(connection, office, news, channel);
             }
-            // Waits anew, until the rest is over.
+            // Ends this wait; the next one ends when the rest is over.
             let must_rest = channel.as_ref().is_some_and(|channel| channel.rest.is_some());
             Ok((must_rest && rest.is_none()).then_some(()))
         })?;

@@ -65,7 +65,7 @@ fn read_file(path: &str, folder: &Path) -> Result<Secret, String> {
         None => folder.join(path),
     };
     let real = place.canonicalize().map_err(|error| format!("the file {path}: {error}"))?;
-    // Whoever writes there could send the mail elsewhere.
+    // An agent that writes there could send the mail elsewhere.
     if state::is_in_project(&place) || state::is_in_project(&real) {
         return Err(format!("the file {path} must not be in a project, where agents can read and change it"));
     }

@@ -62,7 +62,7 @@ fn aside(above: &Path, agent: &Name) -> PathBuf {
     above.join(format!(".{agent}.new"))
 }
 
-/// Refuses a repository whose own configuration names programs that a checkout would run: whoever can write files there
+/// Refuses a repository whose own configuration names programs that a checkout would run: an agent that writes files
 /// could have named them.
 fn must_run_nothing(project: &Path, runs: Runs<'_>) -> Result<(), String> {
     let mut task = git_task(project, &["config", "--includes", "--name-only", "--get-regexp", "^filter\\."]);

@@ -83,7 +83,9 @@ fn supervised(rig: &Rig, tally: &Tally) -> Result {
         let _ = fs::remove_file(sign);
     }
     let (begun_text, go_text) = (begun.display(), go.display());
-    let script = format!("echo > '{begun_text}'; until [ -e '{go_text}' ]; do sleep 0.05; done; echo here you are");
+    // A short answer could fit into what the log has already taken of the disk.
+    let answer = "yes here you are | head -c 300000";
+    let script = format!("echo > '{begun_text}'; until [ -e '{go_text}' ]; do sleep 0.05; done; {answer}");
     let settings = format!("[agent.b]\nrun = [\"/bin/sh\", \"-c\", \"{script}\"]\n");
     let own = desk.office().join("local.toml");
     fs::write(&own, settings).map_err(|error| told(&own, &error))?;
