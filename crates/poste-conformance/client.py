@@ -6,6 +6,7 @@ with the handshake of older ones.
 
 import asyncio
 import json
+import os
 import sys
 
 from mcp import Client, StdioServerParameters
@@ -14,7 +15,9 @@ SUBJECT = "a letter for the client"
 
 
 async def talk(poste: str, folder: str, mode: str, expected: str) -> None:
-    server = StdioServerParameters(command=poste, args=["mcp"], cwd=folder, env={"POSTE_AGENT": "wren"})
+    # It gets only these variables: without the state folder, the office is not adopted.
+    env = {"POSTE_AGENT": "wren", "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+    server = StdioServerParameters(command=poste, args=["mcp"], cwd=folder, env=env)
     async with Client(server, mode=mode, read_timeout_seconds=20) as client:
         assert client.protocol_version == expected, client.protocol_version
         assert client.server_info.name == "poste", client.server_info

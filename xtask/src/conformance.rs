@@ -159,7 +159,9 @@ fn clients() -> Result {
     ] {
         let mut command = office.command(&node()?);
         command.arg(script(INSPECTOR, "clients/launcher/build/index.js")?).arg("--cli").arg(&office.poste).arg("mcp");
-        command.args(["-e", "POSTE_AGENT=wren", "--method", method]).args(more);
+        // It passes on only what it is told to.
+        let state = format!("XDG_STATE_HOME={}", office.state.display());
+        command.args(["-e", "POSTE_AGENT=wren", "-e", &state, "--method", method]).args(more);
         let output = bounded(&mut command, CLIENT_MAX)?;
         if !output.success || !output.text.contains(expected) {
             return Err(format!("the inspector's {method} has no {expected:?}:\n{}", output.text));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use poste_connect::mcp::model::{
@@ -14,6 +15,8 @@ use serde_json::{Value, json};
 /// A table that sends many notifications for each subscription, faster than a client reads.
 struct Bursts {
     watched: Mutex<Vec<String>>,
+    /// Whether there was one: it may come before the server listens to a subscription that it has acknowledged.
+    was: AtomicBool,
 }
 
 impl Table for Bursts {
@@ -27,6 +30,7 @@ impl Table for Bursts {
     }
 
     fn call(&self, _: CallToolRequestParams, call: &Call) -> Result<Answered<CallToolResponse>, ErrorData> {
+        self.was.store(true, Ordering::SeqCst);
         for _ in 0..3 {
             let watched = self.watched.lock().unwrap().clone();
             watched.into_iter().for_each(|uri| call.notices().updated(uri));
@@ -40,6 +44,10 @@ impl Table for Bursts {
 
     fn begin_watch(&self, uris: &[String]) {
         self.watched.lock().unwrap().extend(uris.iter().cloned());
+    }
+
+    fn has_changed(&self, _: &str) -> bool {
+        self.was.load(Ordering::SeqCst)
     }
 
     fn end_watch(&self, uri: &str) {
@@ -57,7 +65,7 @@ impl Line {
     fn new() -> Self {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let output = theirs.try_clone().unwrap();
-        let table = Bursts { watched: Mutex::default() };
+        let table = Bursts { watched: Mutex::default(), was: AtomicBool::new(false) };
         std::thread::spawn(move || serve_stdio(table, BufReader::new(theirs), output));
         let (sender, from) = std::sync::mpsc::channel();
         let lines = BufReader::new(ours.try_clone().unwrap()).lines().map_while(Result::ok);
